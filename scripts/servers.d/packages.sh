@@ -129,6 +129,7 @@ packages_up() {
     [ "$(user_of "$(service_of "$name")")" != - ] || continue
     if ! packages_running "$name"; then
       packages_prepare "$name"
+      claim_port "$name"
       packages_start "$name"
     fi
     echo packages >"$state/instances/$name/way"
