@@ -1,0 +1,83 @@
+//! The environment: `DATABASE_URL` and libpq's `PG*` variables.
+//!
+//! The variables are looked up by a function that is passed in, so nothing here touches the process.
+
+use std::ffi::OsString;
+
+use super::assignments::Assignments;
+use super::error::SettingsError;
+use super::{Lookup, Settings};
+
+/// Wins over all the others.
+const URL: &str = "DATABASE_URL";
+
+/// Which variable stands for which parameter. Those which cannot be met are here, too: they are refused
+/// by their parameter's name rather than passed over.
+const VARIABLES: &[(&str, &str)] = &[
+    ("PGHOST", "host"),
+    ("PGHOSTADDR", "hostaddr"),
+    ("PGPORT", "port"),
+    ("PGUSER", "user"),
+    ("PGPASSWORD", "password"),
+    ("PGDATABASE", "dbname"),
+    ("PGAPPNAME", "application_name"),
+    ("PGOPTIONS", "options"),
+    ("PGCONNECT_TIMEOUT", "connect_timeout"),
+    ("PGCLIENTENCODING", "client_encoding"),
+    ("PGREQUIREAUTH", "require_auth"),
+    ("PGTARGETSESSIONATTRS", "target_session_attrs"),
+    ("PGLOADBALANCEHOSTS", "load_balance_hosts"),
+    ("PGSSLMODE", "sslmode"),
+    ("PGSSLNEGOTIATION", "sslnegotiation"),
+    ("PGCHANNELBINDING", "channel_binding"),
+    ("PGGSSENCMODE", "gssencmode"),
+    ("PGSSLROOTCERT", "sslrootcert"),
+    ("PGSSLCERT", "sslcert"),
+    ("PGSSLKEY", "sslkey"),
+    ("PGSSLCRL", "sslcrl"),
+    ("PGSSLCRLDIR", "sslcrldir"),
+    ("PGSSLCERTMODE", "sslcertmode"),
+    ("PGSSLMINPROTOCOLVERSION", "ssl_min_protocol_version"),
+    ("PGSSLMAXPROTOCOLVERSION", "ssl_max_protocol_version"),
+    ("PGREQUIREPEER", "requirepeer"),
+    ("PGSERVICE", "service"),
+    ("PGMINPROTOCOLVERSION", "min_protocol_version"),
+    ("PGMAXPROTOCOLVERSION", "max_protocol_version"),
+];
+
+/// Makes settings of what `lookup` finds.
+pub(super) fn read(lookup: Lookup<'_>) -> Result<Settings, SettingsError> {
+    let mut assignments = Assignments::default();
+    if let Some(url) = text(lookup, URL)? {
+        super::read_text(&url, &mut assignments).map_err(|error| error.within(URL))?;
+    }
+    // Where a host is named, an address from elsewhere must not take its place.
+    let has_host = assignments.has("host") || assignments.has("hostaddr");
+    for &(variable, parameter) in VARIABLES {
+        let named = match parameter {
+            "host" | "hostaddr" => has_host,
+            _ => assignments.has(parameter),
+        };
+        if named {
+            continue;
+        }
+        if let Some(value) = text(lookup, variable)? {
+            assignments.set(parameter, &value, true).map_err(|error| error.within(variable))?;
+        }
+    }
+    // libpq's oldest way to say `sslmode=require`.
+    let require_ssl = text(lookup, "PGREQUIRESSL")?.is_some_and(|value| value.starts_with('1'));
+    if require_ssl && !assignments.has("sslmode") {
+        return Err(SettingsError::needs_tls("sslmode").within("PGREQUIRESSL"));
+    }
+    assignments.finish(lookup)
+}
+
+/// A variable's value; an empty one is the same as none.
+fn text(lookup: Lookup<'_>, variable: &'static str) -> Result<Option<String>, SettingsError> {
+    let value = lookup(variable).map(OsString::into_string).transpose();
+    match value {
+        Ok(value) => Ok(value.filter(|value| !value.is_empty())),
+        Err(_) => Err(SettingsError::whole("is not UTF-8").within(variable)),
+    }
+}
