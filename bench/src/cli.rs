@@ -1,0 +1,177 @@
+//! The command line: what is compared, for how long and against which server.
+//!
+//! It only parses and checks; nothing here connects or measures.
+
+use std::num::NonZeroUsize;
+use std::str::FromStr;
+
+use anyhow::{Context, ensure};
+use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
+
+use crate::driver::ContenderName;
+
+/// Fewer rounds say little about the spread on a shared machine.
+const ROUNDS_MIN: i64 = 5;
+
+/// Below this the kernel's accounting of CPU time (a tick is 4 ms on many systems) decides the figures.
+const SECONDS_MIN: f64 = 0.1;
+
+/// An hour per turn; more is a typing error.
+const SECONDS_MAX: f64 = 3_600.0;
+
+#[derive(Debug, Parser)]
+#[command(name = "cenote-bench", version, about)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Compare the drivers alone: one-row lookups by id on Postgres
+    Driver(DriverOptions),
+}
+
+#[derive(Debug, Args, Serialize)]
+pub(crate) struct DriverOptions {
+    /// Seconds measured per contender and round, after a warm-up
+    #[arg(long, default_value = "3", value_parser = parse_seconds)]
+    pub(crate) seconds: f64,
+
+    /// Rounds; in each, every contender has one turn
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(ROUNDS_MIN..))]
+    pub(crate) rounds: u32,
+
+    /// Callers that each wait for one query at a time
+    #[arg(long, default_value = "256")]
+    pub(crate) callers: NonZeroUsize,
+
+    /// Connections, shared by all callers
+    #[arg(long, default_value = "8")]
+    pub(crate) connections: NonZeroUsize,
+
+    /// Client threads; callers are divided among them
+    #[arg(long, default_value = "1")]
+    pub(crate) threads: NonZeroUsize,
+
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    #[serde(skip)]
+    pub(crate) json: bool,
+
+    /// Run only these contenders: cenote, tokio-postgres, floor
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[serde(skip)]
+    only: Vec<ContenderName>,
+
+    /// The server; taken from POSTGRES_URL when not given
+    #[arg(long, env = "POSTGRES_URL", hide_env_values = true)]
+    #[serde(skip)]
+    url: Option<String>,
+}
+
+impl DriverOptions {
+    /// The server to ask, or what to do when none is named.
+    pub(crate) fn server(&self) -> anyhow::Result<(String, tokio_postgres::Config)> {
+        let url = self.url.as_deref().unwrap_or_default();
+        ensure!(
+            !url.is_empty(),
+            "no server given: start one with `scripts/servers up`, then run `eval \"$(scripts/servers env)\"`, \
+             or pass --url"
+        );
+        let config = tokio_postgres::Config::from_str(url).context("cannot use this URL")?;
+        Ok((url.to_owned(), config))
+    }
+
+    /// The contenders to run, each once, in the order in which they are reported.
+    pub(crate) fn contenders(&self) -> Vec<ContenderName> {
+        ContenderName::ALL
+            .into_iter()
+            .filter(|name| if self.only.is_empty() { name.is_built() } else { self.only.contains(name) })
+            .collect()
+    }
+
+    /// Every thread needs a connection, and every connection a caller: else a contender would stand idle in part.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        ensure!(
+            self.connections >= self.threads,
+            "{} client threads need at least as many connections, not {}",
+            self.threads,
+            self.connections
+        );
+        ensure!(
+            self.callers >= self.connections,
+            "{} connections need at least as many callers, not {}",
+            self.connections,
+            self.callers
+        );
+        Ok(())
+    }
+}
+
+fn parse_seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (SECONDS_MIN..=SECONDS_MAX).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("a number from {SECONDS_MIN} to {SECONDS_MAX} is needed")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn driver_options(arguments: &[&str]) -> Result<DriverOptions, clap::Error> {
+        let words = ["cenote-bench", "driver"].iter().chain(arguments);
+        let Command::Driver(options) = Cli::try_parse_from(words)?.command;
+        Ok(options)
+    }
+
+    #[test]
+    fn defaults_are_the_headline_case() {
+        let options = driver_options(&[]).expect("no argument is needed");
+        assert_eq!(options.seconds, 3.0);
+        assert_eq!(options.rounds, 5);
+        assert_eq!(options.callers.get(), 256);
+        assert_eq!(options.connections.get(), 8);
+        assert_eq!(options.threads.get(), 1);
+        assert!(!options.json);
+    }
+
+    #[test]
+    fn fewer_than_five_rounds_are_refused() {
+        assert!(driver_options(&["--rounds", "4"]).is_err());
+        assert!(driver_options(&["--rounds", "5"]).is_ok());
+    }
+
+    #[test]
+    fn seconds_that_measure_nothing_are_refused() {
+        for seconds in ["0", "-1", "0.05", "NaN", "inf", "3601", "three"] {
+            let argument = format!("--seconds={seconds}");
+            assert!(driver_options(&[&argument]).is_err(), "{seconds}");
+        }
+        assert!(driver_options(&["--seconds", "0.1"]).is_ok());
+    }
+
+    #[test]
+    fn only_keeps_the_order_of_the_report_and_drops_repeats() {
+        let options = driver_options(&["--only", "floor,tokio-postgres,floor"]).expect("both names are known");
+        assert_eq!(options.contenders(), [ContenderName::TokioPostgres, ContenderName::Floor]);
+        assert!(driver_options(&["--only", "nobody"]).is_err());
+    }
+
+    #[test]
+    fn idle_threads_and_connections_are_refused() {
+        let check = |arguments: &[&str]| driver_options(arguments).expect("the numbers are in range").check();
+        assert!(check(&["--threads", "2"]).is_ok());
+        assert!(check(&["--threads", "9"]).is_err());
+        assert!(check(&["--callers", "7"]).is_err());
+    }
+
+    #[test]
+    fn a_missing_url_names_the_way_to_get_one() {
+        let options = driver_options(&["--url", ""]).expect("an empty URL parses");
+        let error = options.server().expect_err("an empty URL names no server");
+        assert!(error.to_string().contains("scripts/servers env"), "{error}");
+    }
+}

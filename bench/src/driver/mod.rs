@@ -1,0 +1,187 @@
+//! The drivers alone: many callers, each waiting for one one-row lookup at a time, over few connections.
+//!
+//! ```text
+//! round 1   cenote          tokio-postgres  floor
+//! round 2   floor           cenote          tokio-postgres      ...every order once in six rounds
+//!             |
+//!             +-- one turn: connect, warm up, read the counters, wait, read them again, close
+//! ```
+//!
+//! Each turn connects anew. Connections kept from round to round would leave the idle contenders' server processes,
+//! buffers and tasks beside the one that is measured; the warm-up pays for what is new. An error or a wrong row in any
+//! turn ends the whole run: there is no figure for a driver that gave a wrong answer.
+
+mod cenote;
+mod floor;
+mod tokio_postgres;
+pub(crate) mod turn;
+mod world;
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::Context;
+use serde::Serialize;
+
+use crate::cli::DriverOptions;
+use crate::machine::Machine;
+use crate::summary::{Metric, figures};
+use turn::Contender;
+pub(crate) use turn::Turn;
+
+/// Who takes part, in the order of the report.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ContenderName {
+    Cenote,
+    TokioPostgres,
+    Floor,
+}
+
+impl ContenderName {
+    pub(crate) const ALL: [Self; 3] = [Self::Cenote, Self::TokioPostgres, Self::Floor];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Cenote => "cenote",
+            Self::TokioPostgres => "tokio-postgres",
+            Self::Floor => "floor",
+        }
+    }
+
+    /// Whether it takes part when nobody was named.
+    pub(crate) const fn is_built(self) -> bool {
+        match self {
+            Self::Cenote => cenote::IS_BUILT,
+            Self::TokioPostgres | Self::Floor => true,
+        }
+    }
+}
+
+impl FromStr for ContenderName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|name| name.as_str() == text)
+            .ok_or_else(|| format!("known are {}", Self::ALL.map(Self::as_str).join(", ")))
+    }
+}
+
+/// All that a run recorded.
+pub(crate) struct Comparison<'run> {
+    pub(crate) settings: &'run DriverOptions,
+    pub(crate) machine: Machine,
+    pub(crate) rounds: Vec<Round>,
+}
+
+/// One turn of every contender.
+#[derive(Debug, Serialize)]
+pub(crate) struct Round {
+    pub(crate) order: Vec<ContenderName>,
+    pub(crate) turns: BTreeMap<ContenderName, Turn>,
+}
+
+/// Runs all rounds; says on stderr how far it is.
+pub(crate) fn compare(options: &DriverOptions) -> anyhow::Result<Comparison<'_>> {
+    options.check()?;
+    let (url, config) = options.server()?;
+    let names = options.contenders();
+    let (world, machine) = world::load(&config)?;
+    let world = Arc::new(world);
+    let mut rounds = Vec::new();
+    for round in 0..options.rounds {
+        let order = order(&names, round);
+        let mut turns = BTreeMap::new();
+        for name in &order {
+            let contender = contender(*name, &url, &config, options)?;
+            let turn = turn::take(contender, options, &world)
+                .with_context(|| format!("{} failed, so the run is void", name.as_str()))?;
+            report_progress(round, options.rounds, *name, &turn);
+            turns.insert(*name, turn);
+        }
+        rounds.push(Round { order, turns });
+    }
+    Ok(Comparison { settings: options, machine, rounds })
+}
+
+fn contender(
+    name: ContenderName,
+    url: &str,
+    config: &::tokio_postgres::Config,
+    options: &DriverOptions,
+) -> anyhow::Result<Arc<dyn Contender>> {
+    Ok(match name {
+        ContenderName::Cenote => Arc::new(cenote::Cenote::new(url, options)?),
+        ContenderName::TokioPostgres => Arc::new(tokio_postgres::TokioPostgres::new(config.clone())),
+        ContenderName::Floor => Arc::new(floor::Floor::new(config.clone())),
+    })
+}
+
+/// The order of one round. The start moves on by one each round, and once all have started, the direction turns:
+/// whatever one contender leaves behind meets each of the others.
+fn order(names: &[ContenderName], round: u32) -> Vec<ContenderName> {
+    let round = round as usize;
+    let mut order = names.to_vec();
+    let start = round.checked_rem(order.len()).unwrap_or_default();
+    order.rotate_left(start);
+    let laps = round.checked_div(order.len()).unwrap_or_default();
+    if laps % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+fn report_progress(round: u32, rounds: u32, name: ContenderName, turn: &Turn) {
+    let figures = figures(turn);
+    let figure = |metric| figures.get(&metric).copied().unwrap_or_default();
+    eprintln!(
+        "round {} of {rounds}: {:<14} {:>9.0} queries/s, {:.2} us CPU per query",
+        round + 1,
+        name.as_str(),
+        figure(Metric::QueriesPerS),
+        figure(Metric::CpuUsPerQuery),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn three_contenders_meet_in_every_order_within_six_rounds() {
+        let orders: BTreeSet<_> = (0..6).map(|round| order(&ContenderName::ALL, round)).collect();
+        assert_eq!(orders.len(), 6, "{orders:?}");
+    }
+
+    #[test]
+    fn each_round_has_every_contender_once() {
+        for round in 0..20 {
+            let mut order = order(&ContenderName::ALL, round);
+            order.sort();
+            assert_eq!(order, ContenderName::ALL, "round {round}");
+        }
+    }
+
+    #[test]
+    fn two_contenders_take_turns_at_going_first() {
+        let pair = [ContenderName::TokioPostgres, ContenderName::Floor];
+        let firsts: Vec<_> = (0..4).filter_map(|round| order(&pair, round).first().copied()).collect();
+        let times_first = |name| firsts.iter().filter(|first| **first == name).count();
+        assert_eq!(times_first(ContenderName::Floor), 2, "{firsts:?}");
+    }
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for name in ContenderName::ALL {
+            assert_eq!(name.as_str().parse(), Ok(name));
+            let json = serde_json::to_value(name).expect("a name is text");
+            assert_eq!(json, name.as_str());
+        }
+        assert!("".parse::<ContenderName>().is_err());
+    }
+}
