@@ -1,1 +1,65 @@
-//! TBD
+//! The machine under the cenote drivers: many callers' statements travel down each connection at once, and one
+//! small pool of connections serves the whole process.
+//!
+//! ```text
+//!  caller (any thread)                                            caller
+//!    |  submit(bytes)                                               ^  reply bytes, decoded by the caller
+//!    v                                                              |
+//!  route       which lane                                         slot completed, caller woken once
+//!    |  one short lock: bytes + slot                                ^
+//!    v                                                              |
+//!  pipeline    in-flight queue (FIFO of slots)  --------->  inbound: replies cut off the front
+//!    |  once per turn                                               ^  once per turn
+//!    v                                                              |
+//!  driver      ONE write  ------------- socket --------->  ONE read
+//! ```
+//!
+//! This crate moves bytes and does not know what they mean: a driver crate teaches it a language by
+//! [`Language`], [`Login`] and [`Framer`], all three without I/O. It does not encode statements, decode rows, or
+//! read SQL. It never retries a statement whose bytes have left, never cancels one on the server, and keeps no
+//! queue, dispatcher or timer that all lanes would share on the way of a query.
+//!
+//! Where to look:
+//!
+//! | file | what it decides |
+//! |---|---|
+//! | [`pipeline`] | order: bytes and slots, without I/O |
+//! | [`inbound`] | where one reply ends and the next begins, without I/O |
+//! | [`route`] | which lane a statement takes: a pure function |
+//! | `lane`, `driver` | one connection: its two ends, and the task that writes and reads |
+//! | `budget`, `growth`, `plan`, `connect`, `backoff` | the one budget of connections, and how they come to be |
+//! | `waiters` | what happens when every lane is full |
+//! | `pool`, `registry` | the pool, and who shares it |
+
+pub mod backoff;
+mod budget;
+mod connect;
+mod driver;
+mod error;
+mod growth;
+mod home;
+pub mod inbound;
+mod lane;
+mod language;
+mod limits;
+pub mod pipeline;
+mod plan;
+mod pool;
+mod prepared;
+mod registry;
+pub mod route;
+mod socket;
+mod statements;
+mod stats;
+mod waiters;
+
+pub use error::{AcquireTimeout, ConnectCause, ConnectFailure, Failure, Loss, LossCause};
+pub use language::{
+    Address, End, Framed, Framer, Language, Login, LoginFailure, LoginStep, PeerFault, Preparation, StatementId,
+};
+pub use limits::{LaneLimits, PoolLimits};
+pub use pipeline::Outcome;
+pub use pool::{Answered, Pool};
+pub use registry::Registry;
+pub use statements::{Learning, Lookup, Statements};
+pub use stats::{LaneStats, PoolStats};

@@ -1,0 +1,73 @@
+//! The one budget of connections, held by deadpool: a permit for each, never more than the pool's size.
+//!
+//! A lane owns its object for life; a lease will own one for as long as it lasts. The object is only ever awaited by
+//! tasks of the pool itself, never by a caller's future, so making a connection here is detached from whoever
+//! wanted it. A connection that ended leaves an empty object behind, whose socket was closed before: what comes
+//! next in its place can never be one too many.
+
+use std::sync::Arc;
+
+use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
+
+use crate::connect;
+use crate::error::ConnectFailure;
+use crate::inbound::Inbound;
+use crate::language::Language;
+use crate::limits::PoolLimits;
+use crate::prepared::Prepared;
+use crate::socket::{ParkedSocket, Socket};
+
+/// A connection with all that belongs to it.
+#[derive(Debug)]
+pub(crate) struct Live<F> {
+    pub(crate) link: Link,
+    pub(crate) inbound: Inbound<F>,
+    pub(crate) prepared: Prepared,
+}
+
+/// The socket of a connection that nobody drives right now.
+#[derive(Debug)]
+pub(crate) enum Link {
+    /// Just made, on the current runtime.
+    New(Socket),
+    /// Given back; it may go to another runtime.
+    Parked(ParkedSocket),
+}
+
+/// What the budget keeps: a connection while nobody drives it, and an empty place while somebody does, or after it
+/// ended.
+#[derive(Debug)]
+pub(crate) struct Seat<F>(pub(crate) Option<Live<F>>);
+
+/// Makes connections for the budget.
+pub(crate) struct Budget<L> {
+    pub(crate) language: Arc<L>,
+    pub(crate) limits: PoolLimits,
+}
+
+impl<L: Language> Manager for Budget<L> {
+    type Type = Seat<L::Framer>;
+    type Error = Arc<ConnectFailure>;
+
+    async fn create(&self) -> Result<Self::Type, Self::Error> {
+        let (socket, framer, leftover) = connect::connect(&*self.language, self.limits.connect_timeout).await?;
+        let lane = &self.limits.lane;
+        Ok(Seat(Some(Live {
+            link: Link::New(socket),
+            inbound: Inbound::new(framer, leftover, lane.reply_bytes_max),
+            prepared: Prepared::new(lane.prepared_max),
+        })))
+    }
+
+    async fn recycle(&self, seat: &mut Self::Type, _: &Metrics) -> RecycleResult<Self::Error> {
+        match &seat.0 {
+            Some(Live { link: Link::Parked(socket), .. }) if socket.is_quiet() => Ok(()),
+            Some(_) => {
+                // Closed here and now: the place is free for a new connection from the next line on.
+                seat.0 = None;
+                Err(RecycleError::message("the connection ended while it was idle"))
+            }
+            None => Err(RecycleError::message("the connection has ended")),
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Making one connection: every address in turn, each within its own time limit, from the name to the end of the
+//! log-in.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::error::{ConnectCause, ConnectFailure};
+use crate::home;
+use crate::language::{Address, Language, Login, LoginStep};
+use crate::limits::LOGIN_INPUT_BYTES_MAX;
+use crate::socket::Socket;
+
+type Connected<L> = (Socket, <L as Language>::Framer, BytesMut);
+
+/// Connects and logs in. With several addresses the failure of the last one is told, unless an earlier one was
+/// fatal: a server that answered "wrong password" says more than one that is not there.
+pub(crate) async fn connect<L: Language>(language: &L, timeout: Duration) -> Result<Connected<L>, Arc<ConnectFailure>> {
+    let mut worst: Option<ConnectFailure> = None;
+    for address in language.addresses() {
+        let cause = match within(timeout, connect_to(language, address)).await {
+            Some(Ok(connected)) => return Ok(connected),
+            Some(Err(cause)) => cause,
+            None => ConnectCause::TimedOut(timeout),
+        };
+        if !worst.as_ref().is_some_and(ConnectFailure::is_fatal) {
+            worst = Some(ConnectFailure { address: address.clone(), cause });
+        }
+    }
+    Err(Arc::new(worst.unwrap_or_else(|| ConnectFailure {
+        address: Address::Tcp { host: String::new(), port: 0 },
+        cause: ConnectCause::Io(Arc::new(io::Error::new(io::ErrorKind::InvalidInput, "no address was given"))),
+    })))
+}
+
+async fn connect_to<L: Language>(language: &L, address: &Address) -> Result<Connected<L>, ConnectCause> {
+    let mut last = None;
+    match address {
+        Address::Unix(path) => match UnixStream::connect(path).await {
+            Ok(stream) => return log_in(language, Socket::Unix(stream)).await,
+            Err(error) => last = Some(error),
+        },
+        Address::Tcp { host, port } => {
+            // Looked up for each attempt: a name may move to another address.
+            let addresses: Vec<SocketAddr> =
+                tokio::net::lookup_host((host.as_str(), *port)).await.map_err(io_cause)?.collect();
+            for address in addresses {
+                match TcpStream::connect(address).await {
+                    Ok(stream) => return log_in(language, Socket::from_tcp(stream).map_err(io_cause)?).await,
+                    Err(error) => last = Some(error),
+                }
+            }
+        }
+    }
+    Err(io_cause(last.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))))
+}
+
+fn io_cause(error: io::Error) -> ConnectCause {
+    ConnectCause::Io(Arc::new(error))
+}
+
+async fn log_in<L: Language>(language: &L, mut socket: Socket) -> Result<Connected<L>, ConnectCause> {
+    let mut output = Vec::new();
+    let mut input = BytesMut::new();
+    let mut login = language.login(&mut output).map_err(ConnectCause::Login)?;
+    loop {
+        let mut written = 0;
+        while written < output.len() {
+            written += poll_fn(|cx| socket.poll_write(cx, &output[written..])).await.map_err(io_cause)?;
+        }
+        output.clear();
+        input.reserve(4096);
+        let read = poll_fn(|cx| socket.poll_read(cx, &mut input)).await.map_err(io_cause)?;
+        if read == 0 {
+            return Err(ConnectCause::ClosedDuringLogin);
+        }
+        if input.len() > LOGIN_INPUT_BYTES_MAX {
+            let error = io::Error::new(io::ErrorKind::InvalidData, "the server says too much during log-in");
+            return Err(io_cause(error));
+        }
+        if let LoginStep::Ready(framer) = login.advance(&mut input, &mut output).map_err(ConnectCause::Login)? {
+            return Ok((socket, framer, input));
+        }
+    }
+}
+
+/// The output of `future`, or `None` when the time is over first.
+pub(crate) async fn within<T>(limit: Duration, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut sleep = pin!(home::sleep(limit));
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Some(output));
+        }
+        sleep.as_mut().poll(cx).map(|()| None)
+    })
+    .await
+}

@@ -1,0 +1,311 @@
+//! The other side of a lane: the task that owns the socket.
+//!
+//! A turn is one poll of the task: at most one write, of all that callers have queued since the last turn, and at
+//! most one read. Writes and reads always advance together: with both socket buffers full, a client that only
+//! wrote would deadlock with a server that only writes. After a read the task goes to the back of the scheduler's
+//! queue, so that the callers it woke run first and their next statements share the next write.
+//!
+//! The task may end at any await because its runtime does. Then, as in every other case, each statement in flight
+//! gets its outcome and the connection leaves the budget.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use deadpool::managed::Object;
+
+use crate::budget::{Budget, Link, Live, Seat};
+use crate::error::{Loss, LossCause};
+use crate::inbound::{Event, Inbound};
+use crate::lane::{AfterDrain, Lane};
+use crate::language::Language;
+use crate::pipeline::Outcome;
+use crate::pool::Inner;
+use crate::prepared::Prepared;
+use crate::socket::Socket;
+
+/// A reply that is not whole yet is checked for a caller who still waits for it once it is this large.
+const ABANDONED_CHECK_BYTES: usize = 64 * 1024;
+
+/// After a failed write, so much is read at most in search of the server's last words.
+const LAST_WORDS_BYTES_MAX: usize = 64 * 1024;
+
+/// How a lane ends.
+enum Ending {
+    /// It drained, as it was told to.
+    Drained(AfterDrain),
+    /// Its connection ended.
+    Lost(LossCause),
+}
+
+/// Owns one connection while it is a lane.
+pub(crate) struct Driver<L: Language> {
+    pool: Arc<Inner<L>>,
+    lane: Arc<Lane<L>>,
+    seat: Option<Object<Budget<L>>>,
+    /// `None` once the connection has ended or was parked.
+    socket: Option<Socket>,
+    inbound: Option<Inbound<L::Framer>>,
+    writing: Vec<u8>,
+    written: usize,
+    replies: Vec<Option<Bytes>>,
+    wake: Vec<Waker>,
+    farewell: Option<Bytes>,
+    last_progress_us: u64,
+}
+
+impl<L: Language> Driver<L> {
+    pub(crate) fn new(
+        pool: Arc<Inner<L>>,
+        lane: Arc<Lane<L>>,
+        seat: Object<Budget<L>>,
+        socket: Socket,
+        inbound: Inbound<L::Framer>,
+    ) -> Driver<L> {
+        Driver {
+            pool,
+            lane,
+            seat: Some(seat),
+            socket: Some(socket),
+            inbound: Some(inbound),
+            writing: Vec::new(),
+            written: 0,
+            replies: Vec::new(),
+            wake: Vec::new(),
+            farewell: None,
+            last_progress_us: 0,
+        }
+    }
+
+    /// Drives the lane to its end.
+    pub(crate) async fn run(mut self) {
+        match poll_fn(|cx| self.turn(cx)).await {
+            Ending::Lost(cause) => self.lose(cause),
+            Ending::Drained(after_drain) => self.retire(after_drain),
+        }
+    }
+
+    fn turn(&mut self, cx: &mut Context<'_>) -> Poll<Ending> {
+        self.lane.counters.turns.add_unshared(1);
+        if let Some(ending) = self.collect(cx) {
+            return Poll::Ready(ending);
+        }
+        let mut again = false;
+        if self.written < self.writing.len() {
+            match self.write(cx) {
+                Ok(more) => again = more,
+                Err(cause) => {
+                    self.hear_last_words();
+                    return Poll::Ready(Ending::Lost(cause));
+                }
+            }
+        }
+        match self.read(cx) {
+            Poll::Pending => {}
+            Poll::Ready(Ok(())) => again = true,
+            Poll::Ready(Err(cause)) => return Poll::Ready(Ending::Lost(cause)),
+        }
+        if again {
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+
+    /// Takes what callers have queued.
+    fn collect(&mut self, cx: &Context<'_>) -> Option<Ending> {
+        let mut shared = self.lane.lock();
+        match &mut shared.driver {
+            Some(known) if known.will_wake(cx.waker()) => {}
+            driver => *driver = Some(cx.waker().clone()),
+        }
+        if shared.killed {
+            return Some(Ending::Lost(LossCause::PoolClosed));
+        }
+        if self.written < self.writing.len() {
+            return None;
+        }
+        let had_room = shared.pipeline.has_room_for_bytes();
+        self.writing.clear();
+        self.written = 0;
+        shared.pipeline.take_unsent(&mut self.writing);
+        self.lane.publish(&shared);
+        let drained = shared.pipeline.is_drained() && self.writing.is_empty();
+        let after_drain = shared.after_drain;
+        drop(shared);
+        if !had_room {
+            self.pool.grant();
+        }
+        drained.then_some(Ending::Drained(after_drain))
+    }
+
+    /// One write. `Ok(true)`: there is more to write, and the socket may take it.
+    fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, LossCause> {
+        let Some(socket) = &mut self.socket else { return Ok(false) };
+        match socket.poll_write(cx, &self.writing[self.written..]) {
+            Poll::Pending => Ok(false),
+            Poll::Ready(Ok(0)) => Err(LossCause::PeerClosed),
+            Poll::Ready(Ok(count)) => {
+                self.written += count;
+                self.lane.counters.writes.add_unshared(1);
+                self.lane.counters.bytes_written.add_unshared(count as u64);
+                Ok(self.written < self.writing.len())
+            }
+            Poll::Ready(Err(error)) => Err(LossCause::Io(Arc::new(error))),
+        }
+    }
+
+    /// One read, and all that comes of it.
+    fn read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), LossCause>> {
+        let (Some(socket), Some(inbound)) = (&mut self.socket, &mut self.inbound) else { return Poll::Pending };
+        match socket.poll_read(cx, inbound.buffer()) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Ok(0)) => Poll::Ready(Err(LossCause::PeerClosed)),
+            Poll::Ready(Ok(count)) => {
+                self.lane.counters.reads.add_unshared(1);
+                self.lane.counters.bytes_read.add_unshared(count as u64);
+                Poll::Ready(self.receive())
+            }
+            Poll::Ready(Err(error)) => Poll::Ready(Err(LossCause::Io(Arc::new(error)))),
+        }
+    }
+
+    /// Cuts replies off the input and hands them to their callers.
+    fn receive(&mut self) -> Result<(), LossCause> {
+        let Some(inbound) = &mut self.inbound else { return Ok(()) };
+        // What has been answered was in flight before it was written, so this is never too low.
+        let expecting = self.lane.depth();
+        let mut result = Ok(());
+        loop {
+            match inbound.next(expecting - self.replies.len()) {
+                Ok(Some(Event::Reply { bytes, settled })) => {
+                    self.replies.push(bytes);
+                    if !settled {
+                        self.pool.counters.quarantines.add(1);
+                        result = Err(LossCause::Quarantined);
+                        break;
+                    }
+                }
+                Ok(Some(Event::Farewell(bytes))) => self.farewell = Some(bytes),
+                Ok(None) => break,
+                Err(fault) => {
+                    result = Err(LossCause::Peer(fault));
+                    break;
+                }
+            }
+        }
+        let large = inbound.held_bytes() > ABANDONED_CHECK_BYTES;
+        if !self.replies.is_empty() || large {
+            self.deliver(large);
+        }
+        result
+    }
+
+    fn deliver(&mut self, large: bool) {
+        let now_us = self.pool.now_us();
+        let count = self.replies.len();
+        let mut shared = self.lane.lock();
+        let began_us = shared.pipeline.oldest_since_us().unwrap_or(now_us).max(self.last_progress_us);
+        for reply in self.replies.drain(..) {
+            let outcome = match reply {
+                Some(bytes) => Outcome::Reply(bytes),
+                None => Outcome::TooLarge,
+            };
+            shared.pipeline.complete(outcome, &mut self.wake, now_us);
+        }
+        let abandoned = large && shared.pipeline.oldest_is_abandoned();
+        self.lane.publish(&shared);
+        drop(shared);
+        self.lane.counters.replies.add_unshared(count as u64);
+        self.wake.drain(..).for_each(Waker::wake);
+        if abandoned && let Some(inbound) = &mut self.inbound {
+            inbound.drop_current_reply();
+        }
+        if count > 0 {
+            let each_us = now_us.saturating_sub(began_us) / count as u64;
+            self.lane.set_service_us((self.lane.service_us() * 7 + each_us) / 8);
+            self.last_progress_us = now_us;
+            self.pool.grant();
+        }
+    }
+
+    /// After a failed write the server's reason may be waiting to be read.
+    fn hear_last_words(&mut self) {
+        let mut heard = 0;
+        while heard < LAST_WORDS_BYTES_MAX {
+            let (Some(socket), Some(inbound)) = (&self.socket, &mut self.inbound) else { return };
+            match socket.try_read(inbound.buffer()) {
+                Ok(count) if count > 0 => heard += count,
+                _ => return,
+            }
+            if self.receive().is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The connection has ended: everyone in flight is told, the place in the budget becomes free.
+    fn lose(&mut self, cause: LossCause) {
+        let runtime_ends = matches!(cause, LossCause::RuntimeEnded);
+        if !runtime_ends && !matches!(cause, LossCause::PoolClosed) {
+            self.pool.counters.connections_lost.add(1);
+        }
+        // First out of the list, so that nobody who is woken here chooses this lane again.
+        self.pool.remove_lane(&self.lane);
+        let loss = Arc::new(Loss { farewell: self.farewell.take(), cause });
+        let unwritten_bytes = self.writing.len() - self.written;
+        let mut shared = self.lane.lock();
+        shared.pipeline.lose(&loss, unwritten_bytes, &mut self.wake);
+        self.lane.publish(&shared);
+        drop(shared);
+        self.leave(runtime_ends);
+        self.wake.drain(..).for_each(Waker::wake);
+    }
+
+    /// The lane has drained.
+    fn retire(&mut self, after_drain: AfterDrain) {
+        self.pool.remove_lane(&self.lane);
+        let live = match (after_drain, self.socket.take(), self.inbound.take()) {
+            (AfterDrain::HandOver, Some(socket), Some(inbound)) => socket.park().ok().map(|socket| {
+                let prepared = std::mem::replace(&mut self.lane.lock().prepared, Prepared::new(0));
+                Live { link: Link::Parked(socket), inbound, prepared }
+            }),
+            (_, Some(socket), _) => {
+                socket.try_write(L::farewell());
+                None
+            }
+            _ => None,
+        };
+        if let Some(seat) = &mut self.seat {
+            **seat = Seat(live);
+        }
+        self.leave(false);
+    }
+
+    /// Closes the socket, if it is still ours, and then gives the place back: in this order there is never a socket
+    /// too many.
+    fn leave(&mut self, runtime_ends: bool) {
+        self.socket = None;
+        self.inbound = None;
+        self.seat = None;
+        self.pool.lane_ended(runtime_ends);
+    }
+}
+
+impl<L: Language> Drop for Driver<L> {
+    fn drop(&mut self) {
+        if self.seat.is_some() {
+            self.lose(LossCause::RuntimeEnded);
+        }
+    }
+}
+
+/// Takes a connection out of its seat and onto the current runtime.
+pub(crate) fn take_over<L: Language>(seat: &mut Object<Budget<L>>) -> Option<(Socket, Inbound<L::Framer>, Prepared)> {
+    let Live { link, inbound, prepared } = seat.0.take()?;
+    let socket = match link {
+        Link::New(socket) => socket,
+        Link::Parked(parked) => parked.unpark().ok()?,
+    };
+    Some((socket, inbound, prepared))
+}

@@ -1,0 +1,239 @@
+//! Opening lanes: when one more is wanted, on which runtime, and what happens when the server cannot be reached.
+//!
+//! Connecting is a task of the pool. Nobody's future owns it: when all who wanted the connection are gone, it
+//! becomes a lane all the same. At most two are under way at once; while the server is down a single prober tries,
+//! with pauses, for as long as anybody waits. A log-in that can never succeed fails everybody who waits, at once.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use deadpool::managed::{Object, PoolError};
+use tokio::runtime::Handle;
+
+use crate::backoff;
+use crate::budget::Budget;
+use crate::driver::{Driver, take_over};
+use crate::error::{ConnectFailure, Failure};
+use crate::home;
+use crate::lane::{AfterDrain, Lane};
+use crate::language::Language;
+use crate::plan::{Decision, Situation, decide};
+use crate::pool::Inner;
+
+/// From this depth of the best lane on, one more lane is wanted: below it sharing costs less than one more server
+/// process.
+const GROW_DEPTH: usize = 4;
+
+/// Growth is considered at most this often; it takes a lock that all threads share.
+const CONSIDER_INTERVAL_US: u64 = 1_000;
+
+/// Where a lane is to be opened.
+struct Site {
+    runtime: Handle,
+    home: u32,
+}
+
+impl Site {
+    /// The runtime of this very code, or the library's own.
+    fn here() -> Option<Site> {
+        let (runtime, single) = home::runtime()?;
+        Some(Site { runtime, home: if single { home::thread_number() } else { home::SHARED } })
+    }
+
+    /// The library's own thread.
+    fn background() -> Option<Site> {
+        Some(Site { runtime: home::background()?, home: home::SHARED })
+    }
+}
+
+impl<L: Language> Inner<L> {
+    /// Called with every statement, for the lane that was chosen: cheap unless one more lane is wanted.
+    pub(crate) fn consider_growth(self: &Arc<Self>, lanes: usize, chosen: &Lane<L>, caller: u32, now_us: u64) {
+        let foreign = chosen.home != caller && chosen.home != home::SHARED;
+        let wanted = chosen.depth() >= GROW_DEPTH || foreign;
+        if !wanted || (lanes == 1 && self.limits.connections_max == 1) {
+            return;
+        }
+        let last_us = self.last_considered_us.load(Ordering::Relaxed);
+        if now_us.saturating_sub(last_us) < CONSIDER_INTERVAL_US {
+            return;
+        }
+        self.last_considered_us.store(now_us, Ordering::Relaxed);
+        self.ensure_lane();
+    }
+
+    /// Opens one more lane from here, if the plan says so.
+    #[cold]
+    pub(crate) fn ensure_lane(self: &Arc<Self>) {
+        if let Some(site) = Site::here() {
+            self.open_lane(site);
+        }
+    }
+
+    /// The same, when the runtime of this very code is ending.
+    pub(crate) fn ensure_lane_elsewhere(self: &Arc<Self>) {
+        if let Some(site) = Site::background() {
+            self.open_lane(site);
+        }
+    }
+
+    fn open_lane(self: &Arc<Self>, site: Site) {
+        let Some(task) = self.begin_opening(site.home) else { return };
+        site.runtime.spawn(task.run(site.home));
+    }
+
+    /// Decides, and takes the place of one connect that is under way.
+    fn begin_opening(self: &Arc<Self>, home: u32) -> Option<Opening<L>> {
+        let mut growth = self.growth();
+        if self.closing.load(Ordering::SeqCst) {
+            return None;
+        }
+        let lanes = self.lanes.load();
+        let lane_homes: Vec<u32> = lanes.iter().map(|lane| lane.home).collect();
+        let decision = decide(&Situation {
+            connections_max: self.limits.connections_max,
+            connecting: growth.connecting,
+            lane_homes: &lane_homes,
+            home,
+            down: growth.failures > 0,
+        });
+        let from = match decision {
+            Decision::Wait => return None,
+            Decision::Connect => None,
+            Decision::TakeOver(from) => {
+                let candidates = lanes.iter().filter(|lane| lane.home == from && lane.lock().pipeline.is_open());
+                Some(Arc::clone(candidates.min_by_key(|lane| lane.depth())?))
+            }
+        };
+        growth.connecting += 1;
+        self.alive.fetch_add(1, Ordering::SeqCst);
+        drop(growth);
+        if let Some(lane) = from {
+            lane.drain(AfterDrain::HandOver);
+        }
+        Some(Opening { pool: Arc::clone(self), became_lane: false })
+    }
+
+    /// The failure that a caller is told at once instead of waiting: the server has just refused to log us in.
+    pub(crate) fn refused(&self) -> Option<Arc<ConnectFailure>> {
+        let growth = self.growth();
+        let fresh = self.now_us() < growth.retry_at_us;
+        growth.last_failure.clone().filter(|failure| fresh && failure.is_fatal())
+    }
+
+    /// How long to wait before the server may be tried again.
+    fn pause(&self) -> Option<Duration> {
+        let remaining_us = self.growth().retry_at_us.saturating_sub(self.now_us());
+        (remaining_us > 0).then(|| Duration::from_micros(remaining_us))
+    }
+
+    fn note_failure(&self, failure: &Arc<ConnectFailure>) {
+        self.counters.connect_failures.add(1);
+        let mut growth = self.growth();
+        growth.failures = growth.failures.saturating_add(1);
+        growth.retry_at_us = self.now_us() + backoff::delay(growth.failures, home::random()).as_micros() as u64;
+        growth.last_failure = Some(Arc::clone(failure));
+    }
+
+    fn note_success(&self) {
+        self.counters.connects.add(1);
+        let mut growth = self.growth();
+        growth.failures = 0;
+        growth.retry_at_us = 0;
+        growth.last_failure = None;
+    }
+}
+
+/// A connect under way. Dropped at any point, it gives its place back.
+struct Opening<L: Language> {
+    pool: Arc<Inner<L>>,
+    became_lane: bool,
+}
+
+impl<L: Language> Opening<L> {
+    async fn run(mut self, wanted_home: u32) {
+        let home = home::of_this_task();
+        if home != wanted_home && !self.still_wanted(home) {
+            return;
+        }
+        loop {
+            if let Some(pause) = self.pool.pause() {
+                home::sleep(pause).await;
+            }
+            if self.pool.closing.load(Ordering::SeqCst) {
+                return;
+            }
+            match self.pool.budget.get().await {
+                Ok(seat) => return self.install(seat, home),
+                Err(PoolError::Backend(failure)) => {
+                    self.pool.note_failure(&failure);
+                    if failure.is_fatal() {
+                        self.pool.waiters.fail_all(&Failure::Refused(failure));
+                        return;
+                    }
+                    if self.pool.waiters.present() == 0 {
+                        return;
+                    }
+                }
+                // The pool was closed meanwhile.
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// The task landed on another thread than the one that asked (a thread of a runtime's blocking pool): is the
+    /// connection wanted there?
+    fn still_wanted(&self, home: u32) -> bool {
+        let growth = self.pool.growth();
+        let lane_homes: Vec<u32> = self.pool.lanes.load().iter().map(|lane| lane.home).collect();
+        let connecting = growth.connecting.saturating_sub(1);
+        let connections_max = self.pool.limits.connections_max;
+        let situation = Situation { connections_max, connecting, lane_homes: &lane_homes, home, down: false };
+        decide(&situation) == Decision::Connect
+    }
+
+    fn install(&mut self, mut seat: Object<Budget<L>>, home: u32) {
+        let pool = Arc::clone(&self.pool);
+        // A failure here is a connection that ended while it changed runtimes; whoever waits has it tried again.
+        let Some((socket, inbound, prepared)) = take_over(&mut seat) else { return };
+        pool.note_success();
+        let mut growth = pool.growth();
+        if pool.closing.load(Ordering::SeqCst) {
+            drop(growth);
+            socket.try_write(L::farewell());
+            return;
+        }
+        growth.next_lane += 1;
+        let lane = Arc::new(Lane::new(growth.next_lane, home, &pool.limits.lane, prepared));
+        let mut lanes = Vec::clone(&pool.lanes.load());
+        lanes.push(Arc::clone(&lane));
+        pool.lanes.store(Arc::new(lanes));
+        growth.connecting -= 1;
+        self.became_lane = true;
+        drop(growth);
+        tokio::spawn(Driver::new(Arc::clone(&pool), lane, seat, socket, inbound).run());
+        pool.grant();
+        if pool.waiters.present() > 0 {
+            pool.ensure_lane();
+        }
+    }
+}
+
+impl<L: Language> Drop for Opening<L> {
+    fn drop(&mut self) {
+        if self.became_lane {
+            return;
+        }
+        let refused = {
+            let mut growth = self.pool.growth();
+            growth.connecting -= 1;
+            growth.last_failure.as_ref().is_some_and(|failure| failure.is_fatal())
+        };
+        self.pool.alive.fetch_sub(1, Ordering::SeqCst);
+        self.pool.ended.notify_waiters();
+        if self.pool.waiters.present() > 0 && !refused {
+            self.pool.ensure_lane_elsewhere();
+        }
+    }
+}

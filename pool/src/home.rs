@@ -1,0 +1,92 @@
+//! Whose thread is this, and which runtime drives a lane that is opened from here?
+//!
+//! A thread that runs a current-thread runtime is a home of its own: lanes opened from it stay on it. Lanes opened
+//! from a runtime of several threads are shared by those. A caller without any runtime is served by one thread of
+//! the library's own, which also keeps the timers of callers that wait.
+
+use std::cell::Cell;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
+
+/// The home of lanes on a runtime of several threads.
+pub(crate) const SHARED: u32 = 0;
+
+/// A number of the current thread, never [`SHARED`].
+pub(crate) fn thread_number() -> u32 {
+    static NEXT: AtomicU32 = AtomicU32::new(1);
+    thread_local!(static NUMBER: Cell<u32> = const { Cell::new(SHARED) });
+    NUMBER.with(|number| {
+        if number.get() == SHARED {
+            // Relaxed: only uniqueness counts.
+            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        number.get()
+    })
+}
+
+/// The home of a task that runs right here.
+pub(crate) fn of_this_task() -> u32 {
+    match Handle::try_current() {
+        Ok(handle) if handle.runtime_flavor() == RuntimeFlavor::CurrentThread => thread_number(),
+        _ => SHARED,
+    }
+}
+
+/// The runtime that drives what is started from here, and whether it may be a home of its own.
+pub(crate) fn runtime() -> Option<(Handle, bool)> {
+    match Handle::try_current() {
+        Ok(handle) => {
+            let single = handle.runtime_flavor() == RuntimeFlavor::CurrentThread;
+            Some((handle, single))
+        }
+        Err(_) => background().map(|handle| (handle, false)),
+    }
+}
+
+/// The library's own thread. `None` when the system gives us none.
+pub(crate) fn background() -> Option<Handle> {
+    static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
+    let runtime = RUNTIME.get_or_init(|| {
+        tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(4)
+            .thread_name("cenote")
+            .enable_all()
+            .build()
+            .ok()
+    });
+    runtime.as_ref().map(|runtime| runtime.handle().clone())
+}
+
+/// Waits, by the clock of the library's own thread: the caller's runtime may have none.
+pub(crate) async fn sleep(duration: Duration) {
+    let Some(handle) = background() else {
+        // Without a thread there is no clock; a caller then waits for room alone.
+        return std::future::pending().await;
+    };
+    let sleep = {
+        let _entered = handle.enter();
+        tokio::time::sleep(duration)
+    };
+    sleep.await;
+}
+
+/// A random number for routing and jitter: cheap, and good enough for both.
+pub(crate) fn random() -> u64 {
+    thread_local!(static STATE: Cell<u64> = const { Cell::new(0) });
+    STATE.with(|state| {
+        let mut value = state.get();
+        if value == 0 {
+            use std::hash::{BuildHasher, Hasher};
+            value = std::hash::RandomState::new().build_hasher().finish() | 1;
+        }
+        value ^= value << 13;
+        value ^= value >> 7;
+        value ^= value << 17;
+        state.set(value);
+        value
+    })
+}

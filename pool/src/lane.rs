@@ -1,0 +1,264 @@
+//! A lane: one connection that any number of callers share, seen from the callers' side.
+//!
+//! A statement has two states only: not queued, or queued. Queueing is one short lock and no await; the bytes and
+//! the slot are pushed in the same step, so that the order of bytes is the order of slots. The lock is never held
+//! across a system call, a wake-up or anybody's code. The other side is the driver.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use crate::home;
+use crate::language::{Language, Preparation, StatementId};
+use crate::limits::LaneLimits;
+use crate::pipeline::{Outcome, Pipeline, Refusal, SlotKey};
+use crate::prepared::Prepared;
+use crate::route::{Nearness, View};
+use crate::stats::{LaneCounters, LaneStats};
+
+/// One statement, or several of one caller, with exactly one reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Submission<'a> {
+    /// What must be prepared before it, in order.
+    pub(crate) preparations: &'a [&'a Preparation],
+    /// The encoded statement.
+    pub(crate) payload: &'a [u8],
+}
+
+/// What a lane does when it has drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterDrain {
+    /// Close the connection.
+    Close,
+    /// Give the warm connection back to the budget, for whoever waits for one.
+    HandOver,
+}
+
+/// What is behind the lane's lock.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) pipeline: Pipeline,
+    pub(crate) prepared: Prepared,
+    pub(crate) driver: Option<Waker>,
+    pub(crate) after_drain: AfterDrain,
+    /// The pool's patience is over: the driver ends the lane with what is in flight.
+    pub(crate) killed: bool,
+}
+
+/// What callers read without the lock, to choose a lane. Written under the lock; nothing is ordered by it, so a
+/// caller may see it a moment late, and the lock has the last word.
+#[derive(Debug, Default)]
+struct Load {
+    open: AtomicBool,
+    depth: AtomicU32,
+    oldest_since_us: AtomicU64,
+    service_us: AtomicU64,
+    writes_soon: AtomicBool,
+}
+
+/// One shared connection, seen from its callers.
+pub(crate) struct Lane<L> {
+    pub(crate) number: u64,
+    pub(crate) home: u32,
+    pub(crate) counters: LaneCounters,
+    shared: Mutex<Shared>,
+    load: Load,
+    _language: PhantomData<fn() -> L>,
+}
+
+impl<L: Language> Lane<L> {
+    pub(crate) fn new(number: u64, home: u32, limits: &LaneLimits, prepared: Prepared) -> Lane<L> {
+        Lane {
+            number,
+            home,
+            counters: LaneCounters::default(),
+            shared: Mutex::new(Shared {
+                pipeline: Pipeline::new(limits.in_flight_max, limits.unsent_bytes_max),
+                prepared,
+                driver: None,
+                after_drain: AfterDrain::Close,
+                killed: false,
+            }),
+            load: Load { open: AtomicBool::new(true), ..Load::default() },
+            _language: PhantomData,
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Shared> {
+        // What is behind the lock is consistent between any two statements of this crate; a panic of ours in
+        // between must not take the other callers with it.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the state behind the lock visible to those who choose a lane.
+    pub(crate) fn publish(&self, shared: &Shared) {
+        let pipeline = &shared.pipeline;
+        let load = &self.load;
+        load.open.store(pipeline.is_open() && pipeline.has_room_for_bytes(), Ordering::Relaxed);
+        load.depth.store(pipeline.depth() as u32, Ordering::Relaxed);
+        load.oldest_since_us.store(pipeline.oldest_since_us().unwrap_or(0), Ordering::Relaxed);
+        load.writes_soon.store(pipeline.unsent_bytes() > 0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn depth(&self) -> usize {
+        self.load.depth.load(Ordering::Relaxed) as usize
+    }
+
+    pub(crate) fn service_us(&self) -> u64 {
+        self.load.service_us.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_service_us(&self, service_us: u64) {
+        self.load.service_us.store(service_us, Ordering::Relaxed);
+    }
+
+    pub(crate) fn view(&self, caller: u32, now_us: u64) -> View {
+        let load = &self.load;
+        let oldest_since_us = load.oldest_since_us.load(Ordering::Relaxed);
+        View {
+            nearness: match self.home {
+                home if home == caller => Nearness::Own,
+                home::SHARED => Nearness::Shared,
+                _ => Nearness::Foreign,
+            },
+            open: load.open.load(Ordering::Relaxed),
+            depth: load.depth.load(Ordering::Relaxed) as usize,
+            oldest_age_us: if oldest_since_us == 0 { 0 } else { now_us.saturating_sub(oldest_since_us) },
+            service_us: load.service_us.load(Ordering::Relaxed),
+            writes_soon: load.writes_soon.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Queues a statement. `waker` is woken when its outcome is there.
+    pub(crate) fn submit(
+        self: &Arc<Self>,
+        submission: Submission<'_>,
+        waker: Waker,
+        now_us: impl FnOnce() -> u64,
+    ) -> Result<Answer<L>, Refusal> {
+        let mut epoch = 0;
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        let prepared = &mut shared.prepared;
+        let was_silent = shared.pipeline.unsent_bytes() == 0;
+        let append = |out: &mut Vec<u8>| {
+            for preparation in submission.preparations {
+                epoch = append_preparation::<L>(prepared, preparation, out);
+            }
+            out.extend_from_slice(submission.payload);
+        };
+        let key = shared.pipeline.submit(append, waker, now_us)?;
+        self.publish(shared);
+        let driver = if was_silent { shared.driver.clone() } else { None };
+        drop(guard);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
+        Ok(Answer { origin: Some(Origin { lane: Arc::clone(self), epoch }), key, fresh: true })
+    }
+
+    /// Stops taking statements; the driver finishes what is in flight and then does what `after_drain` says.
+    pub(crate) fn drain(&self, after_drain: AfterDrain) {
+        let mut shared = self.lock();
+        shared.pipeline.drain();
+        shared.after_drain = after_drain;
+        self.publish(&shared);
+        let driver = shared.driver.clone();
+        drop(shared);
+        driver.inspect(Waker::wake_by_ref);
+    }
+
+    /// Ends the lane now.
+    pub(crate) fn kill(&self) {
+        let mut shared = self.lock();
+        shared.killed = true;
+        let driver = shared.driver.clone();
+        drop(shared);
+        driver.inspect(Waker::wake_by_ref);
+    }
+
+    pub(crate) fn stats(&self, now_us: u64) -> LaneStats {
+        let shared = self.lock();
+        LaneStats {
+            lane: self.number,
+            in_flight: shared.pipeline.depth(),
+            oldest_age_us: shared.pipeline.oldest_since_us().map_or(0, |since| now_us.saturating_sub(since)),
+            prepared: shared.prepared.len(),
+        }
+    }
+}
+
+/// Appends what the connection lacks of a statement; the epoch in which it is prepared.
+fn append_preparation<L: Language>(prepared: &mut Prepared, preparation: &Preparation, out: &mut Vec<u8>) -> u32 {
+    let Some(id) = preparation.id else {
+        out.extend_from_slice(&preparation.bytes);
+        return 0;
+    };
+    if let Some(epoch) = prepared.touch(id) {
+        return epoch;
+    }
+    while let Some(evicted) = prepared.evict() {
+        L::append_forget(evicted, out);
+    }
+    out.extend_from_slice(&preparation.bytes);
+    prepared.insert(id)
+}
+
+/// Where a reply came from: to tell that connection what its reply says about prepared statements.
+pub(crate) struct Origin<L> {
+    pub(crate) lane: Arc<Lane<L>>,
+    pub(crate) epoch: u32,
+}
+
+/// The outcome of a queued statement. Dropping it abandons the statement: it runs, and its reply is read and
+/// dropped.
+pub(crate) struct Answer<L: Language> {
+    /// `None` once the outcome was taken.
+    origin: Option<Origin<L>>,
+    key: SlotKey,
+    /// Not polled since it was submitted with this task's waker, within this very poll of the task.
+    fresh: bool,
+}
+
+impl<L: Language> Future for Answer<L> {
+    type Output = (Outcome, Origin<L>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if std::mem::take(&mut self.fresh) {
+            // The waker was registered by the submit just before; looking again would cost a lock for nothing.
+            return Poll::Pending;
+        }
+        let key = self.key;
+        let origin = self.origin.take().expect("an answer is not polled after it was ready");
+        let polled = origin.lane.lock().pipeline.poll(key, cx.waker());
+        match polled {
+            Poll::Ready(outcome) => Poll::Ready((outcome, origin)),
+            Poll::Pending => {
+                self.origin = Some(origin);
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl<L: Language> Drop for Answer<L> {
+    fn drop(&mut self) {
+        if let Some(origin) = &self.origin {
+            origin.lane.lock().pipeline.abandon(self.key);
+        }
+    }
+}
+
+impl<L: Language> Origin<L> {
+    /// The server did not know the statement, as this reply's submission believed it prepared.
+    pub(crate) fn forget(&self, id: StatementId) {
+        self.lane.lock().prepared.forget(id, self.epoch);
+    }
+
+    pub(crate) fn forget_all(&self) {
+        self.lane.lock().prepared.forget_all();
+    }
+}

@@ -1,0 +1,155 @@
+//! What a driver teaches the machine: how to log in, where a reply ends, how to forget a statement.
+//!
+//! All of it is without I/O: bytes in, bytes out. The machine owns the sockets and the clock.
+
+use std::error::Error;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+/// A database's wire protocol, with the settings one pool logs in with.
+pub trait Language: Send + Sync + Sized + 'static {
+    /// Cuts the byte stream of one connection into replies.
+    type Framer: Framer;
+    /// The log-in dialogue of one connection.
+    type Login: Login<Framer = Self::Framer>;
+
+    /// Where the servers are; each is tried in turn by one connect attempt.
+    fn addresses(&self) -> &[Address];
+
+    /// Begins a log-in: appends the first message to `output`.
+    ///
+    /// # Errors
+    ///
+    /// When the settings cannot be put on the wire.
+    fn login(&self, output: &mut Vec<u8>) -> Result<Self::Login, LoginFailure>;
+
+    /// Appends the message that makes the server forget a prepared statement. It rides in front of the next
+    /// statement and its acknowledgement is part of that statement's reply.
+    fn append_forget(statement: StatementId, output: &mut Vec<u8>);
+
+    /// What is written before an orderly close.
+    fn farewell() -> &'static [u8];
+}
+
+/// The log-in dialogue of one connection, without I/O.
+pub trait Login: Send + 'static {
+    /// What reads the connection once the log-in is done.
+    type Framer: Framer;
+
+    /// Takes whole messages off the front of `input` and appends the answers to `output`. Called again whenever
+    /// more input has arrived.
+    ///
+    /// # Errors
+    ///
+    /// When the server refuses, breaks the protocol, or asks for what the settings do not allow.
+    fn advance(&mut self, input: &mut BytesMut, output: &mut Vec<u8>) -> Result<LoginStep<Self::Framer>, LoginFailure>;
+}
+
+/// Where a log-in stands.
+#[derive(Debug)]
+pub enum LoginStep<F> {
+    /// The server has to say more.
+    NeedsInput,
+    /// The connection is ready; from here on `F` reads it.
+    Ready(F),
+}
+
+/// Why a log-in failed.
+#[derive(Clone, Debug)]
+pub struct LoginFailure {
+    /// Trying again cannot help (wrong password, unknown database): everyone who waits is told at once.
+    pub fatal: bool,
+    /// The driver's own error; it comes back to the driver unchanged.
+    pub error: Arc<dyn Error + Send + Sync>,
+}
+
+/// Cuts the byte stream of one connection into replies, without I/O.
+pub trait Framer: Send + 'static {
+    /// Looks at the next bytes of the stream. `input` starts where the last call left off (after the `consumed`
+    /// bytes it reported). `expecting` is the number of replies still owed by the server; with 0, whatever comes
+    /// belongs to nobody.
+    ///
+    /// A call either makes progress (`consumed > 0`), reports an end, or says that it needs more input
+    /// (`consumed == 0`, no end). It may take a part of a message, so that a message larger than memory can be
+    /// skipped.
+    ///
+    /// # Errors
+    ///
+    /// When the bytes cannot be what the protocol allows here.
+    fn advance(&mut self, input: &[u8], expecting: usize) -> Result<Framed, PeerFault>;
+}
+
+/// What [`Framer::advance`] saw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Framed {
+    /// Bytes looked at, from the front of the input.
+    pub consumed: usize,
+    /// What ended at `consumed`, if anything did.
+    pub end: Option<End>,
+}
+
+/// What ended in the stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum End {
+    /// One whole reply. `settled` says whether the session is outside any transaction and may serve a stranger.
+    Reply {
+        /// False: the connection must not be shared any further.
+        settled: bool,
+    },
+    /// A message that belongs to no statement.
+    Aside,
+    /// The server says why it will close the connection; the message is kept for those who lose by it.
+    Farewell(Bytes),
+}
+
+/// The peer broke the protocol: what it did, in words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerFault(pub String);
+
+impl fmt::Display for PeerFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the server broke the protocol: {}", self.0)
+    }
+}
+
+impl Error for PeerFault {}
+
+/// One place a server may be reached at.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Address {
+    /// A host name or IP address, and a port.
+    Tcp {
+        /// The name; looked up anew for each attempt.
+        host: String,
+        /// The port.
+        port: u16,
+    },
+    /// A Unix socket's path.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Tcp { host, port } if host.contains(':') => write!(f, "[{host}]:{port}"),
+            Address::Tcp { host, port } => write!(f, "{host}:{port}"),
+            Address::Unix(path) => write!(f, "{}", path.display()),
+        }
+    }
+}
+
+/// Names a prepared statement within one pool; never used twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StatementId(pub u64);
+
+/// What must precede a statement on a connection that has not prepared it yet.
+#[derive(Clone, Debug)]
+pub struct Preparation {
+    /// The statement's identity; `None` is prepared anew each time and never remembered.
+    pub id: Option<StatementId>,
+    /// The message that prepares it.
+    pub bytes: Box<[u8]>,
+}

@@ -1,0 +1,98 @@
+//! A connected socket, TCP or Unix, and its move from one runtime to another.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncReadExt, AsyncWrite};
+use tokio::net::{TcpStream, UnixStream};
+
+/// After this long without traffic the kernel asks the peer whether it is still there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+
+/// A connected socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+/// A connected socket that no runtime watches: what an idle connection is kept as.
+#[derive(Debug)]
+pub(crate) enum ParkedSocket {
+    Tcp(std::net::TcpStream),
+    Unix(std::os::unix::net::UnixStream),
+}
+
+impl Socket {
+    pub(crate) fn from_tcp(stream: TcpStream) -> io::Result<Socket> {
+        stream.set_nodelay(true)?;
+        SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_IDLE))?;
+        Ok(Socket::Tcp(stream))
+    }
+
+    /// One read into `buffer`, which has room. `Ready(0)` is the end of the stream.
+    pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
+        use std::future::Future;
+        match self {
+            Socket::Tcp(stream) => pin!(stream.read_buf(buffer)).poll(cx),
+            Socket::Unix(stream) => pin!(stream.read_buf(buffer)).poll(cx),
+        }
+    }
+
+    /// One write of the front of `bytes`.
+    pub(crate) fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    /// Writes what goes out without waiting: the last words before a close.
+    pub(crate) fn try_write(&self, bytes: &[u8]) {
+        // Nobody is left to be told of a failure: the connection ends either way.
+        let _ = match self {
+            Socket::Tcp(stream) => stream.try_write(bytes),
+            Socket::Unix(stream) => stream.try_write(bytes),
+        };
+    }
+
+    /// What is there to be read, without waiting. `Ok(0)` is the end of the stream.
+    pub(crate) fn try_read(&self, buffer: &mut BytesMut) -> io::Result<usize> {
+        match self {
+            Socket::Tcp(stream) => stream.try_read_buf(buffer),
+            Socket::Unix(stream) => stream.try_read_buf(buffer),
+        }
+    }
+
+    /// Takes the socket off its runtime.
+    pub(crate) fn park(self) -> io::Result<ParkedSocket> {
+        match self {
+            Socket::Tcp(stream) => stream.into_std().map(ParkedSocket::Tcp),
+            Socket::Unix(stream) => stream.into_std().map(ParkedSocket::Unix),
+        }
+    }
+}
+
+impl ParkedSocket {
+    /// Whether the peer has neither closed the connection nor said anything since it was parked.
+    pub(crate) fn is_quiet(&self) -> bool {
+        let reference = match self {
+            ParkedSocket::Tcp(stream) => SockRef::from(stream),
+            ParkedSocket::Unix(stream) => SockRef::from(stream),
+        };
+        let mut byte = [std::mem::MaybeUninit::uninit()];
+        matches!(reference.peek(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+    }
+
+    /// Puts the socket on the current runtime.
+    pub(crate) fn unpark(self) -> io::Result<Socket> {
+        match self {
+            ParkedSocket::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
+            ParkedSocket::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
+        }
+    }
+}

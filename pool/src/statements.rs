@@ -1,0 +1,295 @@
+//! The statements a pool knows: SQL text and parameter signature, mapped to what was learned about them, once for
+//! all connections.
+//!
+//! The first user of a text learns it from the server; those who come meanwhile wait for him alone and stall nobody
+//! else. If he fails, they get his error; if he vanishes, one of them takes over. Nothing that failed is kept.
+//!
+//! It does not know what is learned (`M`), nor what an error is (`E`).
+
+use std::hash::{Hash, Hasher};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use hashbrown::{Equivalent, HashMap};
+use tokio::sync::watch;
+
+use crate::language::StatementId;
+
+/// Statements known at once. More than any program has by hand; a program that builds SQL text from values finds
+/// its bound here.
+const STATEMENTS_MAX: usize = 4096;
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Key {
+    sql: Box<str>,
+    signature: Box<[u32]>,
+}
+
+#[derive(PartialEq, Eq)]
+struct KeyRef<'a> {
+    sql: &'a str,
+    signature: &'a [u32],
+}
+
+impl Hash for KeyRef<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.sql.hash(state);
+        self.signature.hash(state);
+    }
+}
+
+impl Equivalent<Key> for KeyRef<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        *self.sql == *key.sql && *self.signature == *key.signature
+    }
+}
+
+type Lesson<M, E> = Option<Result<Arc<M>, E>>;
+
+#[derive(Debug)]
+enum State<M, E> {
+    Known(Arc<M>),
+    BeingLearned(watch::Receiver<Lesson<M, E>>),
+}
+
+#[derive(Debug)]
+struct Entry<M, E> {
+    state: State<M, E>,
+    /// The value of `insertions` when it was last looked up: an age that costs nothing while nothing is inserted.
+    used: AtomicU64,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Statements<M, E> {
+    entries: RwLock<HashMap<Key, Entry<M, E>>>,
+    insertions: AtomicU64,
+    next_id: AtomicU64,
+}
+
+/// What is known of a statement.
+#[derive(Debug)]
+pub enum Lookup<'a, M, E: Clone> {
+    /// All there is to know.
+    Known(Arc<M>),
+    /// Nothing: the caller has to learn it, and others wait for him.
+    Learn(Learning<'a, M, E>),
+    /// Somebody is learning it.
+    Wait(Waiting<M, E>),
+}
+
+impl<M, E: Clone> Default for Statements<M, E> {
+    fn default() -> Statements<M, E> {
+        Statements { entries: RwLock::default(), insertions: AtomicU64::new(0), next_id: AtomicU64::new(1) }
+    }
+}
+
+impl<M, E: Clone> Statements<M, E> {
+    /// An identity for a statement, never given twice.
+    pub fn next_id(&self) -> StatementId {
+        StatementId(self.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// What is known of `sql` with this parameter signature (empty where the caller names no types).
+    pub fn look_up(&self, sql: &str, signature: &[u32]) -> Lookup<'_, M, E> {
+        let key = KeyRef { sql, signature };
+        if let Some(entry) = self.entries.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return self.found(entry);
+        }
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = entries.get(&key) {
+            return self.found(entry);
+        }
+        if entries.len() >= STATEMENTS_MAX {
+            Self::evict(&mut entries);
+        }
+        let (sender, receiver) = watch::channel(None);
+        let used = AtomicU64::new(self.insertions.fetch_add(1, Ordering::Relaxed) + 1);
+        let key = Key { sql: sql.into(), signature: signature.into() };
+        entries.insert(key, Entry { state: State::BeingLearned(receiver), used });
+        Lookup::Learn(Learning { statements: self, sql: sql.into(), signature: signature.into(), sender: Some(sender) })
+    }
+
+    fn found(&self, entry: &Entry<M, E>) -> Lookup<'_, M, E> {
+        let insertions = self.insertions.load(Ordering::Relaxed);
+        if entry.used.load(Ordering::Relaxed) != insertions {
+            entry.used.store(insertions, Ordering::Relaxed);
+        }
+        match &entry.state {
+            State::Known(known) => Lookup::Known(Arc::clone(known)),
+            State::BeingLearned(receiver) => Lookup::Wait(Waiting(receiver.clone())),
+        }
+    }
+
+    fn evict(entries: &mut HashMap<Key, Entry<M, E>>) {
+        let oldest = entries
+            .iter()
+            .filter(|(_, entry)| matches!(entry.state, State::Known(_)))
+            .map(|(_, entry)| entry.used.load(Ordering::Relaxed))
+            .min();
+        // All that share the oldest age go at once.
+        entries.retain(|_, entry| {
+            !matches!(entry.state, State::Known(_)) || Some(entry.used.load(Ordering::Relaxed)) != oldest
+        });
+    }
+
+    /// What was learned does not hold any more: the next user learns it anew. Does nothing if that has happened
+    /// since.
+    pub fn invalidate(&self, sql: &str, signature: &[u32], known: &Arc<M>) {
+        let key = KeyRef { sql, signature };
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Entry { state: State::Known(current), .. }) = entries.get(&key)
+            && Arc::ptr_eq(current, known)
+        {
+            entries.remove(&key);
+        }
+    }
+
+    /// Statements known or being learned.
+    pub fn len(&self) -> usize {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Whether no statement is known.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The duty to learn a statement. Dropped without a word, it passes to whoever waits or comes next.
+#[derive(Debug)]
+pub struct Learning<'a, M, E: Clone> {
+    statements: &'a Statements<M, E>,
+    sql: Box<str>,
+    signature: Box<[u32]>,
+    sender: Option<watch::Sender<Lesson<M, E>>>,
+}
+
+impl<M, E: Clone> Learning<'_, M, E> {
+    /// Tells what was learned, to all who wait; only a success is kept.
+    pub fn finish(mut self, lesson: Result<M, E>) -> Result<Arc<M>, E> {
+        let lesson = lesson.map(Arc::new);
+        self.settle(lesson.as_ref().ok());
+        if let Some(sender) = self.sender.take() {
+            sender.send_replace(Some(lesson.clone()));
+        }
+        lesson
+    }
+
+    fn settle(&self, known: Option<&Arc<M>>) {
+        let key = KeyRef { sql: &self.sql, signature: &self.signature };
+        let mut entries = self.statements.entries.write().unwrap_or_else(PoisonError::into_inner);
+        match (known, entries.get_mut(&key)) {
+            (Some(known), Some(entry)) => entry.state = State::Known(Arc::clone(known)),
+            (None, Some(_)) => {
+                entries.remove(&key);
+            }
+            (_, None) => {}
+        }
+    }
+}
+
+impl<M, E: Clone> Drop for Learning<'_, M, E> {
+    fn drop(&mut self) {
+        if self.sender.is_some() {
+            self.settle(None);
+        }
+    }
+}
+
+/// Waits for what another caller learns.
+#[derive(Debug)]
+pub struct Waiting<M, E>(watch::Receiver<Lesson<M, E>>);
+
+impl<M, E: Clone> Waiting<M, E> {
+    /// What was learned; `None` when the learner vanished and the statement must be looked up again.
+    pub async fn lesson(mut self) -> Option<Result<Arc<M>, E>> {
+        match self.0.wait_for(Option::is_some).await {
+            Ok(lesson) => lesson.clone(),
+            Err(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    type Toy = Statements<u32, &'static str>;
+
+    fn learn<'a>(statements: &'a Toy, sql: &str) -> Learning<'a, u32, &'static str> {
+        match statements.look_up(sql, &[]) {
+            Lookup::Learn(learning) => learning,
+            other => panic!("expected to learn, got {other:?}"),
+        }
+    }
+
+    fn waiting(statements: &Toy, sql: &str) -> Waiting<u32, &'static str> {
+        match statements.look_up(sql, &[]) {
+            Lookup::Wait(waiting) => waiting,
+            other => panic!("expected to wait, got {other:?}"),
+        }
+    }
+
+    fn now<T>(future: impl Future<Output = T>) -> T {
+        match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(output) => output,
+            Poll::Pending => panic!("not ready"),
+        }
+    }
+
+    #[test]
+    fn one_learns_and_all_know() {
+        let statements = Toy::default();
+        let learning = learn(&statements, "a");
+        let other = waiting(&statements, "a");
+        assert_eq!(learning.finish(Ok(7)), Ok(Arc::new(7)));
+        assert_eq!(now(other.lesson()), Some(Ok(Arc::new(7))));
+        assert!(matches!(statements.look_up("a", &[]), Lookup::Known(known) if *known == 7));
+        assert!(matches!(statements.look_up("a", &[23]), Lookup::Learn(_)), "another signature is another statement");
+    }
+
+    #[test]
+    fn a_failure_is_told_to_all_who_wait_and_not_kept() {
+        let statements = Toy::default();
+        let learning = learn(&statements, "a");
+        let other = waiting(&statements, "a");
+        assert_eq!(learning.finish(Err("no such table")), Err("no such table"));
+        assert_eq!(now(other.lesson()), Some(Err("no such table")));
+        learn(&statements, "a").finish(Ok(1)).unwrap();
+    }
+
+    #[test]
+    fn a_learner_who_vanishes_passes_the_duty_on() {
+        let statements = Toy::default();
+        let learning = learn(&statements, "a");
+        let other = waiting(&statements, "a");
+        drop(learning);
+        assert_eq!(now(other.lesson()), None);
+        learn(&statements, "a").finish(Ok(1)).unwrap();
+    }
+
+    #[test]
+    fn invalidation_hits_only_what_it_meant() {
+        let statements = Toy::default();
+        let old = learn(&statements, "a").finish(Ok(1)).unwrap();
+        statements.invalidate("a", &[], &old);
+        let new = learn(&statements, "a").finish(Ok(2)).unwrap();
+        statements.invalidate("a", &[], &old);
+        assert!(matches!(statements.look_up("a", &[]), Lookup::Known(known) if Arc::ptr_eq(&known, &new)));
+    }
+
+    #[test]
+    fn the_number_of_statements_is_bounded_and_what_is_in_use_stays() {
+        let statements = Toy::default();
+        learn(&statements, "kept").finish(Ok(0)).unwrap();
+        for number in 0..(3 * STATEMENTS_MAX as u32) {
+            learn(&statements, &number.to_string()).finish(Ok(number)).unwrap();
+            assert!(statements.len() <= STATEMENTS_MAX);
+            assert!(matches!(statements.look_up("kept", &[]), Lookup::Known(_)), "after {number}");
+        }
+    }
+}

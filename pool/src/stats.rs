@@ -1,0 +1,130 @@
+//! Counters, and one snapshot of them.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A counter that is written on one path and read by a snapshot; nothing is ordered by it.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn add(&self, count: u64) {
+        self.0.fetch_add(count, Ordering::Relaxed);
+    }
+
+    /// Adds, where only one thread writes at a time (under a lock, or in the lane's own task): no locked instruction.
+    pub(crate) fn add_unshared(&self, count: u64) {
+        self.0.store(self.0.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counters of one lane, written by its driver.
+#[derive(Debug, Default)]
+pub(crate) struct LaneCounters {
+    pub(crate) turns: Counter,
+    pub(crate) writes: Counter,
+    pub(crate) reads: Counter,
+    pub(crate) bytes_written: Counter,
+    pub(crate) bytes_read: Counter,
+    pub(crate) replies: Counter,
+}
+
+/// Counters of one pool that are not a lane's.
+#[derive(Debug, Default)]
+pub(crate) struct PoolCounters {
+    pub(crate) retired: LaneCounters,
+    pub(crate) connects: Counter,
+    pub(crate) connect_failures: Counter,
+    pub(crate) connections_lost: Counter,
+    pub(crate) quarantines: Counter,
+    pub(crate) resubmits: Counter,
+    pub(crate) waits: Counter,
+    pub(crate) acquire_timeouts: Counter,
+    pub(crate) replies_too_large: Counter,
+    pub(crate) lost_after_sent: Counter,
+}
+
+impl LaneCounters {
+    /// Takes over the counts of a lane that has ended.
+    pub(crate) fn absorb(&self, lane: &LaneCounters) {
+        self.turns.add(lane.turns.get());
+        self.writes.add(lane.writes.get());
+        self.reads.add(lane.reads.get());
+        self.bytes_written.add(lane.bytes_written.get());
+        self.bytes_read.add(lane.bytes_read.get());
+        self.replies.add(lane.replies.get());
+    }
+}
+
+/// One lane at the moment of a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LaneStats {
+    /// A number of the lane, never used twice in a pool.
+    pub lane: u64,
+    /// Statements in flight.
+    pub in_flight: usize,
+    /// How long the oldest of them has been the oldest, in microseconds; 0 with none in flight.
+    pub oldest_age_us: u64,
+    /// Statements prepared on the connection.
+    pub prepared: usize,
+}
+
+/// A pool at one moment. Counts run from the opening of the pool and never go back.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// The bound on connections.
+    pub connections_max: usize,
+    /// The lanes: shared connections.
+    pub lanes: Vec<LaneStats>,
+    /// Connects under way.
+    pub connecting: usize,
+    /// Callers that wait for room on a lane.
+    pub waiting: usize,
+    /// Replies received.
+    pub replies: u64,
+    /// Turns of the lanes' drivers.
+    pub turns: u64,
+    /// Write system calls.
+    pub writes: u64,
+    /// Read system calls that brought bytes.
+    pub reads: u64,
+    /// Bytes written.
+    pub bytes_written: u64,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Connections made.
+    pub connects: u64,
+    /// Connect attempts that failed.
+    pub connect_failures: u64,
+    /// Connections that ended before we closed them.
+    pub connections_lost: u64,
+    /// Connections closed because a statement left a transaction open on them.
+    pub quarantines: u64,
+    /// Statements moved to another lane because theirs was lost before any byte had left.
+    pub resubmits: u64,
+    /// Callers that had to wait for room on a lane.
+    pub waits: u64,
+    /// Callers that gave up waiting.
+    pub acquire_timeouts: u64,
+    /// Replies dropped for their size.
+    pub replies_too_large: u64,
+    /// Statements that failed because the connection was lost after they were sent.
+    pub lost_after_sent: u64,
+}
+
+impl PoolStats {
+    /// Connections that exist or are being made.
+    pub fn connections(&self) -> usize {
+        self.lanes.len() + self.connecting
+    }
+
+    /// Statements in flight on all lanes.
+    pub fn in_flight(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.in_flight).sum()
+    }
+}

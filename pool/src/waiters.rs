@@ -1,0 +1,205 @@
+//! Callers that wait because every lane is full: one bounded FIFO, and nobody overtakes it.
+//!
+//! Room is granted, not raced for: whoever frees room grants it to the front of the queue, and as long as anybody
+//! waits or holds a grant he has not used, newcomers queue behind. A place that is dropped (a future that was
+//! dropped, a deadline) leaves the queue and hands an unused grant on.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::oneshot;
+
+use crate::error::Failure;
+
+type Verdict = Result<(), Failure>;
+
+#[derive(Debug, Default)]
+struct Queue {
+    next_ticket: u64,
+    /// By ascending ticket.
+    waiting: VecDeque<(u64, oneshot::Sender<Verdict>)>,
+    /// Grants given and not used yet.
+    granted: usize,
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct Waiters {
+    /// Places that exist. Read without the lock by every submit.
+    present: AtomicUsize,
+    queue: Mutex<Queue>,
+    waiters_max: usize,
+}
+
+impl Waiters {
+    pub(crate) fn new(waiters_max: usize) -> Arc<Waiters> {
+        Arc::new(Waiters { present: AtomicUsize::new(0), queue: Mutex::default(), waiters_max })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Callers that wait or hold an unused grant.
+    pub(crate) fn present(&self) -> usize {
+        self.present.load(Ordering::SeqCst)
+    }
+
+    /// A place at the end of the queue.
+    pub(crate) fn join(self: &Arc<Self>) -> Result<Place, Failure> {
+        let mut queue = self.lock();
+        if self.present.load(Ordering::SeqCst) >= self.waiters_max {
+            return Err(Failure::TooManyWaiters { waiters_max: self.waiters_max });
+        }
+        self.present.fetch_add(1, Ordering::SeqCst);
+        let ticket = queue.next_ticket;
+        queue.next_ticket += 1;
+        let (sender, verdict) = oneshot::channel();
+        queue.waiting.push_back((ticket, sender));
+        drop(queue);
+        Ok(Place { waiters: Arc::clone(self), ticket, verdict, granted: false })
+    }
+
+    /// There is room for `room` statements: grants as many, less those granted and not used yet.
+    pub(crate) fn grant(&self, room: usize) {
+        let mut queue = self.lock();
+        while queue.granted < room
+            && let Some((_, sender)) = queue.waiting.pop_front()
+        {
+            if sender.send(Ok(())).is_ok() {
+                queue.granted += 1;
+            }
+        }
+    }
+
+    /// Nobody will be served: tells everyone who waits.
+    pub(crate) fn fail_all(&self, failure: &Failure) {
+        let mut queue = self.lock();
+        for (_, sender) in queue.waiting.drain(..) {
+            // An error means that he left in this very moment.
+            let _ = sender.send(Err(failure.clone()));
+        }
+    }
+}
+
+/// A caller's place in the queue.
+#[derive(Debug)]
+pub(crate) struct Place {
+    waiters: Arc<Waiters>,
+    ticket: u64,
+    verdict: oneshot::Receiver<Verdict>,
+    granted: bool,
+}
+
+impl Place {
+    /// Waits for a grant.
+    pub(crate) async fn granted(&mut self) -> Verdict {
+        match (&mut self.verdict).await {
+            Ok(Ok(())) => {
+                self.granted = true;
+                Ok(())
+            }
+            Ok(Err(failure)) => Err(failure),
+            Err(_) => Err(Failure::Closed),
+        }
+    }
+
+    /// The grant came to nothing: back to where this place was, before all that came later.
+    pub(crate) fn requeue(&mut self) {
+        let (sender, verdict) = oneshot::channel();
+        let mut queue = self.waiters.lock();
+        if std::mem::take(&mut self.granted) {
+            queue.granted -= 1;
+        }
+        let at = queue.waiting.partition_point(|(ticket, _)| *ticket < self.ticket);
+        queue.waiting.insert(at, (self.ticket, sender));
+        self.verdict = verdict;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // All verdicts are sent under the lock, so what is seen here is final.
+        let mut queue = self.waiters.lock();
+        let at = queue.waiting.partition_point(|(ticket, _)| *ticket < self.ticket);
+        if queue.waiting.get(at).is_some_and(|(ticket, _)| *ticket == self.ticket) {
+            queue.waiting.remove(at);
+        } else if self.granted || matches!(self.verdict.try_recv(), Ok(Ok(()))) {
+            queue.granted -= 1;
+            // Not granted on right here: whoever asks next how much room there is will find one more, and an unused
+            // grant is always followed by such a question (see `Inner::grant`).
+        }
+        self.waiters.present.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn is_granted(place: &mut Place) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        matches!(pin!(place.granted()).poll(&mut cx), Poll::Ready(Ok(())))
+    }
+
+    #[test]
+    fn first_come_first_served_and_no_more_than_there_is_room() {
+        let waiters = Waiters::new(10);
+        let mut places: Vec<Place> = (0..4).map(|_| waiters.join().unwrap()).collect();
+        waiters.grant(2);
+        waiters.grant(2);
+        let granted: Vec<bool> = places.iter_mut().map(is_granted).collect();
+        assert_eq!(granted, [true, true, false, false], "a grant not used yet takes up its room");
+        drop(places.remove(0));
+        waiters.grant(2);
+        let granted: Vec<bool> = places.iter_mut().skip(1).map(is_granted).collect();
+        assert_eq!(granted, [true, false]);
+    }
+
+    #[test]
+    fn a_place_that_is_dropped_loses_nothing() {
+        let waiters = Waiters::new(10);
+        let granted_unseen = waiters.join().unwrap();
+        let waiting = waiters.join().unwrap();
+        let mut last = waiters.join().unwrap();
+        waiters.grant(1);
+        drop(granted_unseen);
+        drop(waiting);
+        assert_eq!(waiters.present(), 1);
+        waiters.grant(1);
+        assert!(is_granted(&mut last), "the unused grant went on to who still waits");
+        drop(last);
+        assert_eq!((waiters.present(), waiters.lock().granted), (0, 0));
+    }
+
+    #[test]
+    fn a_grant_that_came_to_nothing_keeps_its_place() {
+        let waiters = Waiters::new(10);
+        let mut first = waiters.join().unwrap();
+        let mut second = waiters.join().unwrap();
+        waiters.grant(1);
+        assert!(is_granted(&mut first));
+        first.requeue();
+        waiters.grant(1);
+        assert!(is_granted(&mut first));
+        assert!(!is_granted(&mut second));
+    }
+
+    #[test]
+    fn the_queue_is_bounded_and_a_failure_reaches_everyone() {
+        let waiters = Waiters::new(2);
+        let mut first = waiters.join().unwrap();
+        let second = waiters.join().unwrap();
+        assert!(matches!(waiters.join(), Err(Failure::TooManyWaiters { waiters_max: 2 })));
+        drop(second);
+        waiters.fail_all(&Failure::Closed);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(matches!(pin!(first.granted()).poll(&mut cx), Poll::Ready(Err(Failure::Closed))));
+        drop(first);
+        assert_eq!((waiters.present(), waiters.lock().granted), (0, 0));
+    }
+}
