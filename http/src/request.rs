@@ -1,0 +1,120 @@
+//! A request: its head, read in place, and its body, read when asked for.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::net::SocketAddr;
+use std::rc::Rc;
+
+use hyper::http::request::Parts;
+
+use crate::body::Body;
+use crate::encoding::query_value;
+use crate::link::Link;
+use crate::{BadEncoding, HeaderMap, Method};
+
+/// A request on its way through a handler.
+///
+/// Head and body are apart, so that the body can be read while path and query are in use:
+///
+/// ```
+/// use cenote_http::{BodyError, Request, Response};
+///
+/// async fn rename(request: Request) -> Result<Response, Response> {
+///     let name = request.head.query("name")?;
+///     let body = request.body.read().await?;
+///     Ok(Response::text(format!("{name:?}: {} bytes", body.len())))
+/// }
+/// ```
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Request {
+    /// Method, path, query and headers.
+    pub head: Head,
+    /// What follows the head; empty for most requests.
+    pub body: Body,
+}
+
+impl Request {
+    /// The method.
+    pub fn method(&self) -> &Method {
+        self.head.method()
+    }
+
+    /// The path as sent, still percent-encoded, without the query.
+    pub fn path(&self) -> &str {
+        self.head.path()
+    }
+}
+
+/// The head of a request.
+pub struct Head {
+    parts: Parts,
+    link: Rc<Link>,
+}
+
+impl Head {
+    pub(crate) fn new(parts: Parts, link: Rc<Link>) -> Head {
+        Head { parts, link }
+    }
+
+    /// The method.
+    pub fn method(&self) -> &Method {
+        &self.parts.method
+    }
+
+    /// The path as sent, still percent-encoded, without the query.
+    pub fn path(&self) -> &str {
+        self.parts.uri.path()
+    }
+
+    /// The query string as sent, without the question mark.
+    pub fn query_string(&self) -> Option<&str> {
+        self.parts.uri.query()
+    }
+
+    /// The first value of `name` in the query string, decoded (`+` is a space); `None` if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// The value is not valid percent-encoded UTF-8. The error answers 400.
+    pub fn query(&self, name: &str) -> Result<Option<Cow<'_, str>>, BadEncoding> {
+        match self.query_string() {
+            Some(query) => query_value(query, name),
+            None => Ok(None),
+        }
+    }
+
+    /// The first value of the header `name`, if it is there and is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.parts.headers.get(name)?.to_str().ok()
+    }
+
+    /// All headers.
+    pub fn headers(&self) -> &HeaderMap {
+        &self.parts.headers
+    }
+
+    /// The address of the client, or of the proxy before it.
+    pub fn peer(&self) -> SocketAddr {
+        self.link.peer()
+    }
+}
+
+impl Drop for Head {
+    /// Lends the header map, which is allocated, to the answer.
+    fn drop(&mut self) {
+        self.link.keep_header_map(std::mem::take(&mut self.parts.headers));
+    }
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Head")
+            .field("method", self.method())
+            .field("uri", &self.parts.uri)
+            .field("headers", self.headers())
+            .field("peer", &self.peer())
+            .finish()
+    }
+}
