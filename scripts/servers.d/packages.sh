@@ -24,6 +24,7 @@ packages_missing() {
 packages_mirror() {
   local mirror
   mirror=${CENOTE_DEBIAN_MIRROR:-$(
+    # shellcheck source=/dev/null
     codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-sid}")
     # shellcheck disable=SC2016 # apt fills these in
     apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
@@ -46,6 +47,7 @@ enter() {
   set -- chroot --userspec="$user" "$root" /usr/bin/env -i HOME=/ LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
     PATH=/usr/lib/postgresql/18/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
   if may_mount; then
+    # shellcheck disable=SC2016
     exec unshare --mount --propagation private bash -c '
       for folder in proc dev sys; do mount --rbind "/$folder" "$0/$folder"; done
       exec "$@"' "$root" "$@"
@@ -67,18 +69,19 @@ packages_ensure() {
   say "adding packages:$missing"
   cat /etc/resolv.conf >"$root/etc/resolv.conf"
   # What a killed run left half done is finished first.
-  # shellcheck disable=SC2016
+  # shellcheck disable=SC2016,SC2086 # package names have no spaces
   inside "$suite" root sh -c 'dpkg --configure -a && apt-get -q update && apt-get -qy --fix-broken install &&
     apt-get -qy --no-install-recommends install "$@" && apt-get clean' sh $missing \
     </dev/null >>"$state/log/packages.log" 2>&1 || packages_failed
-  printf '%s\n' $missing >>"$root/srv/packages"
+  echo "$missing" | xargs -n 1 >>"$root/srv/packages"
 }
 
 packages_bootstrap() {
-  local suite=$1 new=$state/packages/$1.new
+  local suite=$1 root=$state/packages/$1 new=$state/packages/$1.new packages
   shift
+  packages=$*
   command -v mmdebstrap >/dev/null || packages_install mmdebstrap
-  say "fetching $* from Debian $suite (once, about a minute)"
+  say "fetching $packages from Debian $suite (once, about a minute)"
   remove_folder "$new"
   mkdir -p "$state/packages"
   # The machine's own way to the mirror (proxies and the like). The suite may be past its date on a mirror that lags.
@@ -89,14 +92,15 @@ packages_bootstrap() {
     --essential-hook='
       printf "#!/bin/sh\nexit 101\n" >"$1/usr/sbin/policy-rc.d" && chmod 755 "$1/usr/sbin/policy-rc.d"
       mkdir -p "$1/etc/postgresql-common" && echo "create_main_cluster = false" >"$1/etc/postgresql-common/createcluster.conf"' \
-    --include="$(echo "$*" | tr ' ' ',')" "$suite" "$new" "$(packages_mirror)"
+    --include="${packages// /,}" "$suite" "$new" "$(packages_mirror)"
   if may_mount; then set -- unshare --mount --propagation private "$@"; fi
   "$@" </dev/null >"$state/log/packages.log" 2>&1 || packages_failed
   mkdir -p "$new/srv/data" "$new/srv/etc" "$new/srv/tls" "$new/srv/run" "$new/dev/shm"
   chmod 1777 "$new/srv/run" "$new/dev/shm"
-  sed -n 's/^.*--include=//p' <<<"$(printf '%s\n' "$@")" | tr ',' '\n' >"$new/srv/packages"
-  remove_folder "$state/packages/$suite"
-  mv "$new" "$state/packages/$suite"
+  xargs -n 1 <<<"$packages" >"$new/srv/packages"
+  kill_all processes_in "$root"
+  remove_folder "$root"
+  mv "$new" "$root"
 }
 
 packages_failed() {
@@ -106,7 +110,7 @@ packages_failed() {
 
 # A program that this machine lacks, from its own apt.
 packages_install() {
-  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null || fail "$1 is needed, please install it"
+  if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then fail "$1 is needed, please install it"; fi
   say "installing $1"
   DEBIAN_FRONTEND=noninteractive apt-get -qy install "$1" </dev/null >"$state/log/apt.log" 2>&1 ||
     { apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -qy install "$1"; } </dev/null >>"$state/log/apt.log" 2>&1 ||
@@ -127,11 +131,11 @@ packages_up() {
   done
   for name in "$@"; do
     [ "$(user_of "$(service_of "$name")")" != - ] || continue
-    if ! packages_running "$name"; then
-      packages_prepare "$name"
-      claim_port "$name"
-      packages_start "$name"
-    fi
+    packages_stop "$name"
+    packages_prepare "$name"
+    claim_port "$name"
+    : >"$state/log/$name.log"
+    packages_start "$name"
     echo packages >"$state/instances/$name/way"
   done
 }
@@ -143,27 +147,25 @@ packages_prepare() {
   root=$(root_of "$1")
   data=$(data_of "$1")
   template=$root/srv/data/$service.template
-  packages_kill "$1"
   mkdir -p "$root/srv/etc/$service" "$root/srv/tls/$service"
   cp "$pieces/$service"/* "$root/srv/etc/$service/"
   cp "$state/tls/ca.pem" "$state/tls/server.pem" "$state/tls/server.key" "$root/srv/tls/$service/"
-  chmod 600 "$root/srv/tls/$service/server.key"
   # Not every package brings its user.
   # shellcheck disable=SC2016
   inside "$(suite_of "$service")" root sh -ec '
     id "$0" || useradd --system --user-group --home-dir /srv/data --shell /usr/sbin/nologin "$0"
-    chown -R "$0:" "$1"' "$(user_of "$service")" "/srv/tls/$service" >/dev/null 2>&1
+    chown -R "$0:" "/srv/tls/$1" && chmod 600 "/srv/tls/$1/server.key"
+    chmod -R a+rX "/srv/etc/$1"' "$(user_of "$service")" "$service" >/dev/null 2>&1
 
-  # What decides a data folder's contents: another one makes it stale.
+  # What decides a data folder's contents: with another of these it is stale.
   stamp=$(cat "$pieces/$service/init.sql" - <<<"$(packages_of "$service")" | cksum)
   if [ "$(cat "$template.stamp" 2>/dev/null)" != "$stamp" ]; then
     say "making $service's data folder"
     rm -f "$template.stamp"
-    end_processes "$service.template" KILL
+    packages_kill "$service.template"
     remove_folder "$template"
-    "${service}_template" "/srv/data/$service.template" >>"$state/log/$service.template.log" 2>&1 </dev/null ||
+    "${service}_template" "/srv/data/$service.template" </dev/null >"$state/log/$service.template.log" 2>&1 ||
       fail "making $service's data folder failed, see $state/log/$service.template.log"
-    end_processes "$service.template" KILL
     echo "$stamp" >"$template.stamp"
   fi
   if [ "$(cat "$data.stamp" 2>/dev/null)" != "$stamp" ]; then
@@ -174,39 +176,21 @@ packages_prepare() {
   fi
 }
 
-packages_remove() {
-  packages_kill "$1"
-  remove_folder "$(data_of "$1")"
-  rm -f "$(data_of "$1").stamp"
-}
-
-# Processes of an instance: those that live in its package folder with its data folder as working folder, as these servers
-# do. Found so rather than by a pid file alone, because a pid file outlives its process, and backends outlive a killed server.
-pids_of() {
-  local root data process
-  root=$(root_of "$1")
-  data=$(data_of "$1")
-  [ -d "$data" ] || return 0
-  for process in /proc/[0-9]*; do
-    if [ "$process/cwd" -ef "$data" ] && [ "$process/root" -ef "$root" ]; then echo "${process#/proc/}"; fi
-  done
-}
-
-packages_running() { [ -n "$(pids_of "$1")" ] && "$(service_of "$1")_ready" "$1"; }
-
 packages_start() {
-  local service suite root pid waited=0
+  local service suite root data pid waited=0
   service=$(service_of "$1")
   suite=$(suite_of "$service")
   root=$(root_of "$1")
+  data=$(data_of "$1")
   if packages_running "$1"; then return; fi
-  # Nobody serves, so whoever is left is an orphan, and so are lock and pid files.
+  # Nobody serves, so whoever is left is an orphan, and so are pid, lock and socket files.
   packages_kill "$1"
-  rm -f "$(data_of "$1")"/*.pid "$root/srv/run/.s.PGSQL.$(port_of "$1")"*  "$root/srv/run/$1".*
+  rm -f "$data"/*.pid "$root/srv/run/.s.PGSQL.$(port_of "$1")"* "$root/srv/run/$1".*
   # shellcheck disable=SC2046 # a command's words, without spaces in them
   launch "$1" "$suite" "$(user_of "$service")" $("${service}_command" "$1")
   pid=$(cat "$state/instances/$1/pid")
   until "${service}_ready" "$1"; do
+    # A minute and more: after SIGKILL there may be much to recover.
     if ! kill -0 "$pid" 2>/dev/null || [ "$waited" -ge 1200 ]; then
       tail -n 10 "$state/log/$1.log" >&2
       fail "$1 did not start, see $state/log/$1.log"
@@ -216,40 +200,69 @@ packages_start() {
   done
 }
 
-# launch INSTANCE SUITE USER COMMAND...: a server that outlives this script and holds none of its open files, so that
-# a caller behind a pipe sees the end of it.
+# launch INSTANCE SUITE USER COMMAND...: a server that outlives this script, hears no Ctrl-C of its terminal, and holds
+# none of its open files, so that a caller behind a pipe sees the end of it.
 launch() {
-  local name=$1 descriptor
-  shift
+  local name=$1 suite=$2 user=$3 descriptor
+  shift 3
   (
     for descriptor in /proc/self/fd/*; do
       descriptor=${descriptor##*/}
       [ "$descriptor" -le 2 ] || eval "exec $descriptor>&-"
     done
-    trap '' HUP
-    enter "$@"
-  ) </dev/null >"$state/log/$name.log" 2>&1 &
+    enter "$suite" "$user" setsid "$@"
+  ) </dev/null >>"$state/log/$name.log" 2>&1 &
   echo $! >"$state/instances/$name/pid"
 }
 
-# end_processes INSTANCE SIGNAL: the signal to its main process (KILL: to each), then waits until all are gone.
-end_processes() {
-  local pids main waited=0
-  pids=$(pids_of "$1")
-  [ -n "$pids" ] || return 0
-  main=$(cat "$state/instances/$1/pid" 2>/dev/null || true)
-  if [ "$2" = KILL ] || ! grep -qx "$main" <<<"$pids"; then main=$pids; fi
-  # shellcheck disable=SC2086 # several pids
-  kill -s "$2" $main 2>/dev/null || true
-  until [ -z "$(pids_of "$1")" ]; do
-    sleep 0.05
-    waited=$((waited + 1))
-    # Ten seconds are ample with nothing to make durable; and a process forked meanwhile needs the signal too.
-    # shellcheck disable=SC2046
-    if [ "$2" = KILL ] || [ "$waited" -ge 200 ]; then kill -s KILL $(pids_of "$1") 2>/dev/null || true; fi
+# processes_in ROOT [DATA]: those that live in a package folder, and with DATA as their working folder, as these servers do.
+# An instance's are found so, and not by a pid file alone: that outlives its process, and backends outlive a killed server.
+processes_in() {
+  local process
+  for process in /proc/[0-9]*; do
+    if [ "$process/root" -ef "$1" ] && [ "$process/cwd" -ef "${2:-$process/cwd}" ]; then echo "${process#/proc/}"; fi
   done
 }
 
-packages_stop() { end_processes "$1" "$(stop_signal_of "$(service_of "$1")")"; }
-packages_kill() { end_processes "$1" KILL; }
-packages_down() { packages_stop "$1"; }
+processes_of() { processes_in "$(root_of "$1")" "$(data_of "$1")"; }
+
+# The process that was started, while it lives: others of the instance may outlive it.
+main_process_of() {
+  local main
+  main=$(cat "$state/instances/$1/pid" 2>/dev/null || echo none)
+  processes_of "$1" | grep -x "$main" || true
+}
+
+packages_running() { [ -n "$(main_process_of "$1")" ] && "$(service_of "$1")_ready" "$1"; }
+
+# The clean stop: a signal to the server's main process, which sees to the others. Ten seconds are ample with nothing to make
+# durable.
+packages_stop() {
+  local main waited=0
+  main=$(main_process_of "$1")
+  if [ -n "$main" ]; then
+    kill -s "$(stop_signal_of "$(service_of "$1")")" "$main" || true
+    until [ -z "$(processes_of "$1")" ] || [ "$waited" -ge 200 ]; do
+      sleep 0.05
+      waited=$((waited + 1))
+    done
+  fi
+  packages_kill "$1"
+}
+
+packages_kill() { kill_all processes_of "$1"; }
+
+# kill_all LISTER ARGUMENTS...: SIGKILL to what the lister prints, until it prints nothing.
+kill_all() {
+  local pids
+  while pids=$("$@") && [ -n "$pids" ]; do
+    # shellcheck disable=SC2086 # several pids
+    kill -s KILL $pids 2>/dev/null || true
+    sleep 0.02
+  done
+}
+
+packages_down() {
+  packages_stop "$1"
+  case $1 in *-*) remove_folder "$(data_of "$1")" && rm -f "$(data_of "$1").stamp" ;; esac
+}

@@ -26,7 +26,7 @@ socket_folder() {
   link=/tmp/cenote-$(checkout_number)
   case $folder in
     *[!A-Za-z0-9/._-]*) ;;
-    *) [ ${#folder} -gt 80 ] || { echo "$folder"; return; } ;;
+    *) [ ${#folder} -gt 60 ] || { echo "$folder"; return; } ;;
   esac
   [ "$link" -ef "$folder" ] || ln -sfn "$folder" "$link" 2>/dev/null || true
   echo "$link"
@@ -34,6 +34,7 @@ socket_folder() {
 
 # The paths are seen from inside the package folder.
 postgres_template() {
+  # shellcheck disable=SC2016
   inside sid root sh -ec '
     localedef -i de_DE -f UTF-8 de_DE.UTF-8
     install -d -o postgres -g postgres -m 700 "$0"' "$1"

@@ -1,0 +1,34 @@
+# Two commands are enough on a fresh machine: `make demo` and `make test`.
+# Servers that are up already are used when their addresses are given: POSTGRES_URL=... MYSQL_URL=... make test
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test bench servers down
+
+with_addresses = addresses=$$(scripts/servers env) && eval "$$addresses" &&
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: ## the demo server in the foreground, on port 8080 or $PORT
+	@test -n "$$DATABASE_URL" || scripts/servers up postgres
+	cargo build --release -p cenote-demo
+	@if test -z "$$DATABASE_URL"; then $(with_addresses) true; fi; exec cargo run --quiet --release -p cenote-demo
+
+test: ## every test, on real servers
+	scripts/servers up
+	@if cargo nextest --version >/dev/null 2>&1; then \
+		set -x; $(with_addresses) cargo nextest run --workspace && cargo test --doc --workspace; \
+	else \
+		set -x; $(with_addresses) cargo test --workspace; \
+	fi
+
+bench: ## the driver benchmark; ARGS="--seconds 3 --json"
+	scripts/servers up postgres
+	@$(with_addresses) cargo run --release -p cenote-bench -- driver $(ARGS)
+
+servers: ## start the servers and print their addresses
+	@scripts/servers up
+	@scripts/servers env
+
+down: ## stop the servers
+	@scripts/servers down
