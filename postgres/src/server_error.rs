@@ -158,20 +158,14 @@ impl ServerError {
             if field_type == 0 {
                 break;
             }
-            let value_bytes = after_type
-                .iter()
-                .position(|byte| *byte == 0)
-                .unwrap_or(after_type.len());
+            let value_bytes = after_type.iter().position(|byte| *byte == 0).unwrap_or(after_type.len());
             let (value, after_value) = after_type.split_at(value_bytes);
             fields.set(field_type, value);
             rest = after_value.get(1..).unwrap_or_default();
         }
         // Servers before 9.6, and some that only speak the protocol, send no `V`.
         if fields.severity.is_none() {
-            fields.severity = fields
-                .severity_words
-                .as_deref()
-                .and_then(Severity::from_word);
+            fields.severity = fields.severity_words.as_deref().and_then(Severity::from_word);
         }
         ServerError(Arc::new(fields))
     }
@@ -324,11 +318,8 @@ impl fmt::Debug for ServerError {
                 debug.field(name, text);
             }
         }
-        let numbers = [
-            ("position", fields.position),
-            ("internal_position", fields.internal_position),
-            ("line", fields.line),
-        ];
+        let numbers =
+            [("position", fields.position), ("internal_position", fields.internal_position), ("line", fields.line)];
         for (name, number) in numbers {
             if let Some(number) = number {
                 debug.field(name, &number);
@@ -398,17 +389,9 @@ mod tests {
         assert_eq!(error.line(), Some(666));
         assert_eq!(error.routine(), Some("_bt_check_unique"));
         assert!(!error.ends_session());
-        assert_eq!(
-            error.to_string(),
-            "FEHLER: the message (SQLSTATE 23505)\nDETAIL: the detail\nHINT: the hint"
-        );
+        assert_eq!(error.to_string(), "FEHLER: the message (SQLSTATE 23505)\nDETAIL: the detail\nHINT: the hint");
         let debug = format!("{error:?}");
-        for part in [
-            "SqlState(23505)",
-            "_bt_check_unique",
-            "position: 15",
-            "item_pkey",
-        ] {
+        for part in ["SqlState(23505)", "_bt_check_unique", "position: 15", "item_pkey"] {
             assert!(debug.contains(part), "{part} is missing in {debug}");
         }
     }
@@ -427,12 +410,7 @@ mod tests {
 
     #[test]
     fn unknown_and_broken_fields_do_no_harm() {
-        let error = ServerError::parse(&body(&[
-            (b'Y', "new"),
-            (b'P', "x"),
-            (b'M', "m"),
-            (b'L', "-1"),
-        ]));
+        let error = ServerError::parse(&body(&[(b'Y', "new"), (b'P', "x"), (b'M', "m"), (b'L', "-1")]));
         assert_eq!(error.message(), "m");
         assert_eq!(error.position(), None);
         assert_eq!(error.line(), None);
@@ -446,10 +424,7 @@ mod tests {
             let error = ServerError::parse(&whole[..end]);
             assert!("stop".starts_with(error.message()), "cut at {end}");
         }
-        assert_eq!(
-            ServerError::parse(&whole[..whole.len() - 2]).message(),
-            "stop"
-        );
+        assert_eq!(ServerError::parse(&whole[..whole.len() - 2]).message(), "stop");
     }
 
     #[test]
@@ -469,10 +444,7 @@ mod tests {
     fn what_is_kept_is_bounded() {
         let mut bytes = vec![b'x'; 3 * BODY_BYTES_MAX];
         bytes[0] = b'M';
-        assert_eq!(
-            ServerError::parse(&bytes).message().len(),
-            BODY_BYTES_MAX - 1
-        );
+        assert_eq!(ServerError::parse(&bytes).message().len(), BODY_BYTES_MAX - 1);
     }
 
     #[test]

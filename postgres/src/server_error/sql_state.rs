@@ -147,14 +147,7 @@ mod tests {
 
     #[test]
     fn what_is_no_code_equals_no_code() {
-        for field in [
-            &b""[..],
-            b"2350",
-            b"235055",
-            b"2350x",
-            b"\xff\xff\xff\xff\xff",
-            b"23 05",
-        ] {
+        for field in [&b""[..], b"2350", b"235055", b"2350x", b"\xff\xff\xff\xff\xff", b"23 05"] {
             let state = SqlState::from_field(field);
             assert_eq!(state.code(), "?????", "{field:?}");
             assert_eq!(state.class(), "??");

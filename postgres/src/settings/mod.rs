@@ -71,7 +71,7 @@ type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// | `password` | | |
 /// | `dbname` | the user's name | |
 /// | `application_name` | | shown in `pg_stat_activity` |
-/// | `options` | | options for the server's process, `-c search_path=app` |
+/// | `options` | | options for the server's process, `-c search_path=app`; `client_encoding` and `DateStyle` stay the driver's |
 /// | `connect_timeout` | 5 s | per address, log-in included |
 /// | `sslmode` | `disable` | see [`SslMode`]: what would need TLS is refused until TLS is there |
 /// | `require_auth` | any | methods by which the server may authenticate the user: `none`, `password`, `md5`, `scram-sha-256`, or with `!` those it may not use |
