@@ -20,6 +20,9 @@ const SECONDS_MIN: f64 = 0.1;
 /// An hour per turn; more is a typing error.
 const SECONDS_MAX: f64 = 3_600.0;
 
+/// Names the server; `scripts/servers env` sets it.
+pub(crate) const URL_VARIABLE: &str = "POSTGRES_URL";
+
 #[derive(Debug, Parser)]
 #[command(name = "cenote-bench", version, about)]
 pub(crate) struct Cli {
@@ -31,17 +34,46 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Compare the drivers alone: one-row lookups by id on Postgres
     Driver(DriverOptions),
+    /// One contender's turn, started by `driver` in a process of its own
+    #[command(hide = true)]
+    Turn(TurnOptions),
 }
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct DriverOptions {
-    /// Seconds measured per contender and round, after a warm-up
-    #[arg(long, default_value = "3", value_parser = parse_seconds)]
-    pub(crate) seconds: f64,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) load: Load,
 
     /// Rounds; in each, every contender has one turn
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(ROUNDS_MIN..))]
     pub(crate) rounds: u32,
+
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    #[serde(skip)]
+    pub(crate) json: bool,
+
+    /// Run only these contenders: cenote, tokio-postgres, floor
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    #[serde(skip)]
+    only: Vec<ContenderName>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TurnOptions {
+    pub(crate) contender: ContenderName,
+
+    #[command(flatten)]
+    pub(crate) load: Load,
+}
+
+/// What every contender has to do, where and for how long.
+#[derive(Debug, Args, Serialize)]
+pub(crate) struct Load {
+    /// Seconds measured per contender and round, after a warm-up
+    #[arg(long, default_value = "3", value_parser = parse_seconds)]
+    pub(crate) seconds: f64,
 
     /// Callers that each wait for one query at a time
     #[arg(long, default_value = "256")]
@@ -55,41 +87,37 @@ pub(crate) struct DriverOptions {
     #[arg(long, default_value = "1")]
     pub(crate) threads: NonZeroUsize,
 
-    /// Print one JSON object instead of a table
-    #[arg(long)]
-    #[serde(skip)]
-    pub(crate) json: bool,
-
-    /// Run only these contenders: cenote, tokio-postgres, floor
-    #[arg(long, value_name = "NAME", value_delimiter = ',')]
-    #[serde(skip)]
-    only: Vec<ContenderName>,
-
     /// The server; taken from POSTGRES_URL when not given
-    #[arg(long, env = "POSTGRES_URL", hide_env_values = true)]
+    #[arg(long, env = URL_VARIABLE, hide_env_values = true)]
     #[serde(skip)]
     url: Option<String>,
 }
 
-impl DriverOptions {
+impl Load {
     /// The server to ask, or what to do when none is named.
-    pub(crate) fn server(&self) -> anyhow::Result<(String, tokio_postgres::Config)> {
+    pub(crate) fn url(&self) -> anyhow::Result<&str> {
         let url = self.url.as_deref().unwrap_or_default();
         ensure!(
             !url.is_empty(),
             "no server given: start one with `scripts/servers up`, then run `eval \"$(scripts/servers env)\"`, \
              or pass --url"
         );
-        let config = tokio_postgres::Config::from_str(url).context("cannot use this URL")?;
-        Ok((url.to_owned(), config))
+        Ok(url)
     }
 
-    /// The contenders to run, each once, in the order in which they are reported.
-    pub(crate) fn contenders(&self) -> Vec<ContenderName> {
-        ContenderName::ALL
-            .into_iter()
-            .filter(|name| if self.only.is_empty() { name.is_built() } else { self.only.contains(name) })
-            .collect()
+    /// The server's address as the parsed URL gives it.
+    pub(crate) fn server(&self) -> anyhow::Result<tokio_postgres::Config> {
+        tokio_postgres::Config::from_str(self.url()?).context("cannot use this URL")
+    }
+
+    /// The same load for another process. The URL, which holds a password, goes by environment instead.
+    pub(crate) fn arguments(&self) -> [String; 4] {
+        [
+            format!("--seconds={}", self.seconds),
+            format!("--callers={}", self.callers),
+            format!("--connections={}", self.connections),
+            format!("--threads={}", self.threads),
+        ]
     }
 
     /// Every thread needs a connection, and every connection a caller: else a contender would stand idle in part.
@@ -110,6 +138,16 @@ impl DriverOptions {
     }
 }
 
+impl DriverOptions {
+    /// The contenders to run, each once, in the order in which they are reported.
+    pub(crate) fn contenders(&self) -> Vec<ContenderName> {
+        ContenderName::ALL
+            .into_iter()
+            .filter(|name| if self.only.is_empty() { name.is_built() } else { self.only.contains(name) })
+            .collect()
+    }
+}
+
 fn parse_seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (SECONDS_MIN..=SECONDS_MAX).contains(&seconds) => Ok(seconds),
@@ -123,18 +161,20 @@ mod tests {
 
     fn driver_options(arguments: &[&str]) -> Result<DriverOptions, clap::Error> {
         let words = ["cenote-bench", "driver"].iter().chain(arguments);
-        let Command::Driver(options) = Cli::try_parse_from(words)?.command;
-        Ok(options)
+        match Cli::try_parse_from(words)?.command {
+            Command::Driver(options) => Ok(options),
+            Command::Turn(_) => unreachable!("the words ask for the driver"),
+        }
     }
 
     #[test]
     fn defaults_are_the_headline_case() {
         let options = driver_options(&[]).expect("no argument is needed");
-        assert_eq!(options.seconds, 3.0);
+        assert_eq!(options.load.seconds, 3.0);
         assert_eq!(options.rounds, 5);
-        assert_eq!(options.callers.get(), 256);
-        assert_eq!(options.connections.get(), 8);
-        assert_eq!(options.threads.get(), 1);
+        assert_eq!(options.load.callers.get(), 256);
+        assert_eq!(options.load.connections.get(), 8);
+        assert_eq!(options.load.threads.get(), 1);
         assert!(!options.json);
     }
 
@@ -162,16 +202,31 @@ mod tests {
 
     #[test]
     fn idle_threads_and_connections_are_refused() {
-        let check = |arguments: &[&str]| driver_options(arguments).expect("the numbers are in range").check();
+        let check = |arguments: &[&str]| driver_options(arguments).expect("the numbers are in range").load.check();
         assert!(check(&["--threads", "2"]).is_ok());
         assert!(check(&["--threads", "9"]).is_err());
         assert!(check(&["--callers", "7"]).is_err());
     }
 
     #[test]
+    fn a_load_reaches_another_process_whole_but_for_its_url() {
+        let options =
+            driver_options(&["--seconds=0.25", "--callers=64", "--connections=4", "--threads=2", "--url=secret"])
+                .expect("the numbers are in range");
+        let arguments = options.load.arguments();
+        let words = ["cenote-bench", "turn", "floor"].map(str::to_owned).into_iter().chain(arguments.clone());
+        let Command::Turn(turn) = Cli::try_parse_from(words).expect("the turn takes the same load").command else {
+            panic!("the words ask for a turn");
+        };
+        assert_eq!(turn.contender, ContenderName::Floor);
+        assert_eq!(turn.load.arguments(), arguments);
+        assert!(!arguments.concat().contains("secret"), "{arguments:?}");
+    }
+
+    #[test]
     fn a_missing_url_names_the_way_to_get_one() {
         let options = driver_options(&["--url", ""]).expect("an empty URL parses");
-        let error = options.server().expect_err("an empty URL names no server");
+        let error = options.load.server().expect_err("an empty URL names no server");
         assert!(error.to_string().contains("scripts/servers env"), "{error}");
     }
 }

@@ -17,14 +17,19 @@ pub(crate) struct Machine {
     pub(crate) cenote: &'static str,
     pub(crate) tokio_postgres: Option<&'static str>,
     pub(crate) tokio: Option<&'static str>,
-    /// As the server itself gives it.
-    pub(crate) server: String,
-    /// UTC, by the server's clock.
+    pub(crate) server: Server,
+}
+
+/// What the server says of itself.
+#[derive(Debug, Serialize)]
+pub(crate) struct Server {
+    pub(crate) version: String,
+    /// When the run began: UTC, by the server's clock.
     pub(crate) date: String,
 }
 
 impl Machine {
-    pub(crate) fn describe(server: String, date: String) -> Self {
+    pub(crate) fn describe(server: Server) -> Self {
         Self {
             processor: fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| processor(&text)),
             cores: std::thread::available_parallelism().ok().map(usize::from),
@@ -33,7 +38,6 @@ impl Machine {
             tokio_postgres: locked_version(LOCK_FILE, "tokio-postgres"),
             tokio: locked_version(LOCK_FILE, "tokio"),
             server,
-            date,
         }
     }
 }

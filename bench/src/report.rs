@@ -69,16 +69,20 @@ impl fmt::Display for Report<'_> {
         writeln!(
             formatter,
             "One-row lookups by id: {} callers, {} connections, client threads: {}; {} rounds of {} s",
-            settings.callers, settings.connections, settings.threads, settings.rounds, settings.seconds
+            settings.load.callers,
+            settings.load.connections,
+            settings.load.threads,
+            settings.rounds,
+            settings.load.seconds
         )?;
         let machine = self.machine;
         writeln!(
             formatter,
             "{}; {} x {}; {}\n",
-            machine.server,
+            machine.server.version,
             machine.cores.unwrap_or_default(),
             machine.processor.as_deref().unwrap_or("unknown processor"),
-            machine.date
+            machine.server.date
         )?;
         let contenders = self.contenders.iter();
         let columns = contenders.map(|(name, summary)| (name.as_str(), summary));
@@ -162,16 +166,19 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
     use crate::driver::Turn;
+    use crate::machine::Server;
 
     fn with_report(look: impl FnOnce(&Report<'_>)) {
         let arguments = ["cenote-bench", "driver", "--url", "postgres://secret@host"];
-        let Command::Driver(settings) = Cli::parse_from(arguments).command;
+        let Command::Driver(settings) = Cli::parse_from(arguments).command else {
+            panic!("the words ask for the driver");
+        };
         let turn = |queries| Turn {
             seconds: 1.0,
             queries,
             user_s: 0.1,
             system_s: 0.2,
-            allocations: queries,
+            allocations: Some(queries),
             socket_calls: None,
         };
         let rounds = (1..=5)
@@ -187,7 +194,7 @@ mod tests {
             .collect();
         let comparison = Comparison {
             settings: &settings,
-            machine: Machine::describe("PostgreSQL 18.6".to_owned(), "2026-01-31".to_owned()),
+            machine: Machine::describe(Server { version: "PostgreSQL 18.6".to_owned(), date: "2026-01-31".to_owned() }),
             rounds,
         };
         look(&Report::of(&comparison));

@@ -55,7 +55,7 @@ impl Spread {
     }
 }
 
-/// One turn's figures. Socket calls are missing where the driver does not count them.
+/// One turn's figures. What was not counted is missing.
 pub(crate) fn figures(turn: &Turn) -> Figures {
     let queries = turn.queries as f64;
     let us_per_query = |seconds: f64| seconds * 1_000_000.0 / queries;
@@ -64,8 +64,10 @@ pub(crate) fn figures(turn: &Turn) -> Figures {
         (Metric::UserUsPerQuery, us_per_query(turn.user_s)),
         (Metric::SystemUsPerQuery, us_per_query(turn.system_s)),
         (Metric::CpuUsPerQuery, us_per_query(turn.user_s + turn.system_s)),
-        (Metric::AllocationsPerQuery, turn.allocations as f64 / queries),
     ]);
+    if let Some(allocations) = turn.allocations {
+        figures.insert(Metric::AllocationsPerQuery, allocations as f64 / queries);
+    }
     if let Some(calls) = turn.socket_calls {
         figures.insert(Metric::WritesPerQuery, calls.writes as f64 / queries);
         figures.insert(Metric::ReadsPerQuery, calls.reads as f64 / queries);
@@ -107,7 +109,7 @@ mod tests {
     use crate::driver::turn::SocketCalls;
 
     fn turn(queries: u64, user_s: f64, system_s: f64) -> Turn {
-        Turn { seconds: 2.0, queries, user_s, system_s, allocations: 3 * queries, socket_calls: None }
+        Turn { seconds: 2.0, queries, user_s, system_s, allocations: Some(3 * queries), socket_calls: None }
     }
 
     fn round(cenote: Turn, floor: Turn) -> Round {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::bail;
 
 use super::turn::{Contender, Share, SocketCalls};
-use crate::cli::DriverOptions;
+use crate::cli::Load;
 
 /// Whether cenote takes part without being named.
 pub(crate) const IS_BUILT: bool = false;
@@ -15,8 +15,8 @@ pub(crate) const IS_BUILT: bool = false;
 pub(crate) struct Cenote;
 
 impl Cenote {
-    /// Opens the pool: `url` with `options.connections` as its size.
-    pub(crate) fn new(_url: &str, _options: &DriverOptions) -> anyhow::Result<Self> {
+    /// Opens the pool: `load.url()` with `load.connections` as its size.
+    pub(crate) fn new(_load: &Load) -> anyhow::Result<Self> {
         bail!("cenote's driver is not built yet")
     }
 }

@@ -4,15 +4,17 @@
 //! round 1   cenote          tokio-postgres  floor
 //! round 2   floor           cenote          tokio-postgres      ...every order once in six rounds
 //!             |
-//!             +-- one turn: connect, warm up, read the counters, wait, read them again, close
+//!             +-- one turn: a process that connects, warms up, reads the counters, waits, reads them again, closes
 //! ```
 //!
-//! Each turn connects anew. Connections kept from round to round would leave the idle contenders' server processes,
-//! buffers and tasks beside the one that is measured; the warm-up pays for what is new. An error or a wrong row in any
-//! turn ends the whole run: there is no figure for a driver that gave a wrong answer.
+//! Each turn has a process of its own and connects anew; the warm-up pays for what is new. So no contender runs on a
+//! heap that another has left behind, beside another's idle connections and their server processes, or with CPU time
+//! whose split is scaled by another's (see `measure::CpuTime`). An error or a wrong row in any turn ends the whole
+//! run: there is no figure for a driver that gave a wrong answer.
 
 mod cenote;
 mod floor;
+mod process;
 mod tokio_postgres;
 pub(crate) mod turn;
 mod world;
@@ -24,7 +26,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde::Serialize;
 
-use crate::cli::DriverOptions;
+use crate::cli::{DriverOptions, Load};
 use crate::machine::Machine;
 use crate::summary::{Metric, figures};
 use turn::Contender;
@@ -86,18 +88,16 @@ pub(crate) struct Round {
 
 /// Runs all rounds; says on stderr how far it is.
 pub(crate) fn compare(options: &DriverOptions) -> anyhow::Result<Comparison<'_>> {
-    options.check()?;
-    let (url, config) = options.server()?;
+    options.load.check()?;
     let names = options.contenders();
-    let (world, machine) = world::load(&config)?;
-    let world = Arc::new(world);
+    let (_, server) = world::load(&options.load.server()?)?;
+    let machine = Machine::describe(server);
     let mut rounds = Vec::new();
     for round in 0..options.rounds {
         let order = order(&names, round);
         let mut turns = BTreeMap::new();
         for name in &order {
-            let contender = contender(*name, &url, &config, options)?;
-            let turn = turn::take(contender, options, &world)
+            let turn = process::take_turn(*name, &options.load)
                 .with_context(|| format!("{} failed, so the run is void", name.as_str()))?;
             report_progress(round, options.rounds, *name, &turn);
             turns.insert(*name, turn);
@@ -107,16 +107,17 @@ pub(crate) fn compare(options: &DriverOptions) -> anyhow::Result<Comparison<'_>>
     Ok(Comparison { settings: options, machine, rounds })
 }
 
-fn contender(
-    name: ContenderName,
-    url: &str,
-    config: &::tokio_postgres::Config,
-    options: &DriverOptions,
-) -> anyhow::Result<Arc<dyn Contender>> {
+/// One turn in this process, which should have done nothing else before.
+pub(crate) fn take_turn(name: ContenderName, load: &Load) -> anyhow::Result<Turn> {
+    let (world, _) = world::load(&load.server()?)?;
+    turn::take(contender(name, load)?, load, &Arc::new(world))
+}
+
+fn contender(name: ContenderName, load: &Load) -> anyhow::Result<Arc<dyn Contender>> {
     Ok(match name {
-        ContenderName::Cenote => Arc::new(cenote::Cenote::new(url, options)?),
-        ContenderName::TokioPostgres => Arc::new(tokio_postgres::TokioPostgres::new(config.clone())),
-        ContenderName::Floor => Arc::new(floor::Floor::new(config.clone())),
+        ContenderName::Cenote => Arc::new(cenote::Cenote::new(load)?),
+        ContenderName::TokioPostgres => Arc::new(tokio_postgres::TokioPostgres::new(load.server()?)),
+        ContenderName::Floor => Arc::new(floor::Floor::new(load.server()?)),
     })
 }
 

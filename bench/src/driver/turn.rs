@@ -12,10 +12,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow, bail, ensure};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::world::{ROWS, World};
-use crate::cli::DriverOptions;
+use crate::cli::Load;
 use crate::measure::{AllocationCount, CpuTime};
 
 /// Long enough for fresh connections to fill the server's caches and for buffers to reach their size.
@@ -39,21 +39,20 @@ pub(crate) trait Contender: Send + Sync {
 }
 
 /// Reads and writes on sockets.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub(crate) struct SocketCalls {
     pub(crate) writes: u64,
     pub(crate) reads: u64,
 }
 
 /// What one measured window recorded.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(crate) struct Turn {
     pub(crate) seconds: f64,
     pub(crate) queries: u64,
     pub(crate) user_s: f64,
     pub(crate) system_s: f64,
-    pub(crate) allocations: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) allocations: Option<u64>,
     pub(crate) socket_calls: Option<SocketCalls>,
 }
 
@@ -123,13 +122,13 @@ pub(crate) fn even_part(total: usize, parts: usize, part: usize) -> usize {
 }
 
 /// Runs one contender through warm-up and window.
-pub(crate) fn take(contender: Arc<dyn Contender>, options: &DriverOptions, world: &Arc<World>) -> anyhow::Result<Turn> {
+pub(crate) fn take(contender: Arc<dyn Contender>, load: &Load, world: &Arc<World>) -> anyhow::Result<Turn> {
     let (events, inbox) = channel();
-    let shares = shares(options, world, &events);
+    let shares = shares(load, world, &events);
     for share in &shares {
         start_thread(Arc::clone(&contender), Arc::clone(share))?;
     }
-    let window = Duration::from_secs_f64(options.seconds);
+    let window = Duration::from_secs_f64(load.seconds);
     let measured = measure(contender.as_ref(), &shares, &inbox, window);
     for share in &shares {
         share.over.store(true, Ordering::Relaxed);
@@ -142,15 +141,15 @@ pub(crate) fn take(contender: Arc<dyn Contender>, options: &DriverOptions, world
     Ok(turn)
 }
 
-fn shares(options: &DriverOptions, world: &Arc<World>, events: &Sender<Event>) -> Vec<Arc<Share>> {
-    let threads = options.threads.get();
+fn shares(load: &Load, world: &Arc<World>, events: &Sender<Event>) -> Vec<Arc<Share>> {
+    let threads = load.threads.get();
     (0..threads)
         .map(|thread| {
             Arc::new(Share {
-                connections: even_part(options.connections.get(), threads, thread),
-                callers: even_part(options.callers.get(), threads, thread),
+                connections: even_part(load.connections.get(), threads, thread),
+                callers: even_part(load.callers.get(), threads, thread),
                 // Callers of different threads ask for different ids.
-                seed: (thread * options.callers.get()) as u64,
+                seed: (thread * load.callers.get()) as u64,
                 world: Arc::clone(world),
                 answered: AtomicU64::new(0),
                 over: AtomicBool::new(false),
@@ -166,8 +165,6 @@ fn start_thread(contender: Arc<dyn Contender>, share: Arc<Share>) -> anyhow::Res
         .spawn(move || {
             let outcome = catch_unwind(AssertUnwindSafe(|| contender.run(&share)))
                 .unwrap_or_else(|panic| Err(anyhow!("it panicked: {}", panic_text(&*panic))));
-            // What the contender owns goes before the next one's turn begins.
-            drop(contender);
             // Nobody listens any more when another thread has failed first.
             let _ = share.events.send(Event::Ended(outcome));
         })
@@ -249,15 +246,17 @@ mod tests {
     use super::*;
     use crate::cli::{Cli, Command};
 
-    fn options(threads: &str) -> DriverOptions {
-        let arguments = ["cenote-bench", "driver", "--seconds=0.1", "--threads", threads];
-        let Command::Driver(options) = Cli::parse_from(arguments).command;
-        options
+    fn load(threads: &str) -> Load {
+        let arguments = ["cenote-bench", "turn", "floor", "--seconds=0.1", "--threads", threads];
+        let Command::Turn(options) = Cli::parse_from(arguments).command else {
+            panic!("the words ask for a turn");
+        };
+        options.load
     }
 
     fn take_turn(contender: impl Contender + 'static, threads: &str) -> anyhow::Result<Turn> {
         let world = Arc::new(World::made_up());
-        take(Arc::new(contender), &options(threads), &world)
+        take(Arc::new(contender), &load(threads), &world)
     }
 
     fn error_of(contender: impl Contender + 'static) -> String {
@@ -352,7 +351,7 @@ mod tests {
     fn callers_ask_for_rows_that_exist_and_not_in_step() {
         let (events, _inbox) = channel();
         let world = Arc::new(World::made_up());
-        let shares = shares(&options("2"), &world, &events);
+        let shares = shares(&load("2"), &world, &events);
         let firsts: std::collections::BTreeSet<_> =
             shares.iter().flat_map(|share| (0..share.callers).map(|caller| share.ids(caller).next_id())).collect();
         assert!(firsts.iter().all(|id| (1..=ROWS).contains(id)));

@@ -5,7 +5,7 @@
 use anyhow::{Context, bail, ensure};
 use tokio_postgres::{Config, NoTls};
 
-use crate::machine::Machine;
+use crate::machine::Server;
 
 /// What every contender sends.
 pub(crate) const LOOKUP: &str = "select id, randomnumber from world where id = $1";
@@ -30,8 +30,8 @@ impl World {
     }
 }
 
-/// Reads the table, and which server on which machine holds it.
-pub(crate) fn load(config: &Config) -> anyhow::Result<(World, Machine)> {
+/// Reads the table, and what the server says of itself.
+pub(crate) fn load(config: &Config) -> anyhow::Result<(World, Server)> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -39,8 +39,8 @@ pub(crate) fn load(config: &Config) -> anyhow::Result<(World, Machine)> {
         .block_on(read(config))
 }
 
-async fn read(config: &Config) -> anyhow::Result<(World, Machine)> {
-    let (client, connection) = config.connect(NoTls).await.context("cannot reach the server")?;
+async fn read(config: &Config) -> anyhow::Result<(World, Server)> {
+    let (client, connection) = config.connect(NoTls).await.context("cannot connect")?;
     let connection = tokio::spawn(connection);
     let rows = client
         .query("select id, randomnumber from world order by id", &[])
@@ -61,10 +61,10 @@ async fn read(config: &Config) -> anyhow::Result<(World, Machine)> {
         )
         .await
         .context("cannot ask the server for its version")?;
-    let machine = Machine::describe(row.try_get(0)?, row.try_get(1)?);
+    let server = Server { version: row.try_get(0)?, date: row.try_get(1)? };
     drop(client);
     connection.await??;
-    Ok((World { numbers }, machine))
+    Ok((World { numbers }, server))
 }
 
 #[cfg(test)]
