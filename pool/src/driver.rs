@@ -49,7 +49,7 @@ pub(crate) struct Driver<L: Language> {
     inbound: Option<Inbound<L::Framer>>,
     writing: Vec<u8>,
     written: usize,
-    replies: Vec<Option<Bytes>>,
+    replies: Vec<Outcome>,
     wake: Vec<Waker>,
     farewell: Option<Bytes>,
     last_progress_us: u64,
@@ -178,8 +178,8 @@ impl<L: Language> Driver<L> {
         let mut result = Ok(());
         loop {
             match inbound.next(expecting - self.replies.len()) {
-                Ok(Some(Event::Reply { bytes, settled })) => {
-                    self.replies.push(bytes);
+                Ok(Some(Event::Reply { bytes, settled, failed })) => {
+                    self.replies.push(bytes.map_or(Outcome::TooLarge, |bytes| Outcome::Reply { bytes, failed }));
                     if !settled {
                         self.pool.counters.quarantines.add(1);
                         result = Err(LossCause::Quarantined);
@@ -206,11 +206,7 @@ impl<L: Language> Driver<L> {
         let count = self.replies.len();
         let mut shared = self.lane.lock();
         let began_us = shared.pipeline.oldest_since_us().unwrap_or(now_us).max(self.last_progress_us);
-        for reply in self.replies.drain(..) {
-            let outcome = match reply {
-                Some(bytes) => Outcome::Reply(bytes),
-                None => Outcome::TooLarge,
-            };
+        for outcome in self.replies.drain(..) {
             shared.pipeline.complete(outcome, &mut self.wake, now_us);
         }
         let abandoned = large && shared.pipeline.oldest_is_abandoned();

@@ -17,6 +17,8 @@ pub enum Event {
         bytes: Option<Bytes>,
         /// Whether the session may serve a stranger now.
         settled: bool,
+        /// Whether it holds an error.
+        failed: bool,
     },
     /// Why the server will close the connection.
     Farewell(Bytes),
@@ -67,7 +69,9 @@ impl<F: Framer> Inbound<F> {
             }
             self.seen += framed.consumed;
             match framed.end {
-                Some(End::Reply { settled }) => return Ok(Some(Event::Reply { bytes: self.cut_reply(), settled })),
+                Some(End::Reply { settled, failed }) => {
+                    return Ok(Some(Event::Reply { bytes: self.cut_reply(), settled, failed }));
+                }
                 Some(End::Farewell(bytes)) => return Ok(Some(Event::Farewell(bytes))),
                 Some(End::Aside) => self.drop_seen(),
                 None if framed.consumed == 0 => return Ok(None),
@@ -135,7 +139,7 @@ mod tests {
             }
             match input[0] {
                 0 if expecting == 0 => Err(PeerFault("a reply that nobody asked for".to_owned())),
-                0 => Ok(Framed { consumed: 1, end: Some(End::Reply { settled: true }) }),
+                0 => Ok(Framed { consumed: 1, end: Some(End::Reply { settled: true, failed: false }) }),
                 255 => Ok(Framed { consumed: 1, end: Some(End::Aside) }),
                 length => {
                     self.skip = length as usize;
@@ -154,7 +158,7 @@ mod tests {
         for chunk in chunks {
             inbound.buffer().extend_from_slice(chunk);
             while let Some(event) = inbound.next(usize::MAX).unwrap() {
-                let Event::Reply { bytes, settled: true } = event else { panic!("unexpected {event:?}") };
+                let Event::Reply { bytes, settled: true, .. } = event else { panic!("unexpected {event:?}") };
                 replies.push(bytes.map(|bytes| bytes.to_vec()));
             }
         }
@@ -183,8 +187,11 @@ mod tests {
             assert_eq!(inbound.next(1), Ok(None));
         }
         inbound.buffer().extend_from_slice(b"\x00\x00");
-        assert_eq!(inbound.next(2), Ok(Some(Event::Reply { bytes: None, settled: true })));
-        assert_eq!(inbound.next(1), Ok(Some(Event::Reply { bytes: Some(Bytes::from_static(b"\x00")), settled: true })));
+        assert_eq!(inbound.next(2), Ok(Some(Event::Reply { bytes: None, settled: true, failed: false })));
+        assert_eq!(
+            inbound.next(1),
+            Ok(Some(Event::Reply { bytes: Some(Bytes::from_static(b"\x00")), settled: true, failed: false }))
+        );
     }
 
     #[test]

@@ -98,6 +98,8 @@ pub enum End {
     Reply {
         /// False: the connection must not be shared any further.
         settled: bool,
+        /// Whether it holds an error: readers look for one only then.
+        failed: bool,
     },
     /// A message that belongs to no statement.
     Aside,

@@ -22,8 +22,13 @@ use crate::limits::BUFFER_BYTES_KEPT;
 /// What became of a statement.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The whole reply, as it came from the server.
-    Reply(Bytes),
+    /// The whole reply.
+    Reply {
+        /// As it came from the server.
+        bytes: Bytes,
+        /// Whether it holds an error.
+        failed: bool,
+    },
     /// The reply was larger than the lane buffers; it was read and dropped.
     TooLarge,
     /// The connection ended first. `sent` says whether any byte of the statement may have reached the server.
@@ -321,7 +326,7 @@ mod tests {
     }
 
     fn reply(text: &'static str) -> Outcome {
-        Outcome::Reply(Bytes::from_static(text.as_bytes()))
+        Outcome::Reply { bytes: Bytes::from_static(text.as_bytes()), failed: false }
     }
 
     #[test]
@@ -427,6 +432,7 @@ mod tests {
             let mut next = 0_u64;
             let mut answered = 0_u64;
             let mut held: Vec<(SlotKey, u64)> = Vec::new();
+            let mut held_max = 0;
             for step in steps {
                 match step {
                     Step::Submit => {
@@ -446,7 +452,7 @@ mod tests {
                         // The server answers only what it has received, in that order.
                         if answered < wire.len() as u64 {
                             let echo = Bytes::copy_from_slice(&wire[answered as usize].to_be_bytes());
-                            pipeline.complete(Outcome::Reply(echo), &mut Vec::new(), 0);
+                            pipeline.complete(Outcome::Reply { bytes: echo, failed: false }, &mut Vec::new(), 0);
                             answered += 1;
                         }
                     }
@@ -458,7 +464,7 @@ mod tests {
                         let at = pick % held.len();
                         let (key, number) = held[at];
                         match pipeline.poll(key, Waker::noop()) {
-                            Poll::Ready(Outcome::Reply(bytes)) => {
+                            Poll::Ready(Outcome::Reply { bytes, .. }) => {
                                 prop_assert_eq!(&bytes[..], &number.to_be_bytes()[..]);
                                 held.swap_remove(at);
                             }
@@ -470,7 +476,8 @@ mod tests {
                 }
                 prop_assert!(pipeline.depth() <= 16);
                 prop_assert!(pipeline.unsent_bytes() <= 64 + 8);
-                prop_assert!(pipeline.slots.len() <= 16 + held.len(), "slots are reused");
+                held_max = held_max.max(held.len());
+                prop_assert!(pipeline.slots.len() <= 16 + held_max + 1, "slots are reused");
                 prop_assert_eq!(pipeline.depth() as u64, next - answered);
             }
             prop_assert!(wire.iter().copied().eq(0..wire.len() as u64), "bytes leave in the order of the slots");

@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use tokio::sync::Notify;
 
 use crate::budget::Budget;
@@ -95,6 +95,8 @@ impl<L: Language> fmt::Debug for Pool<L> {
 pub struct Answered<L: Language> {
     /// The reply, as the server sent it.
     pub reply: Bytes,
+    /// Whether it holds an error.
+    pub failed: bool,
     origin: Origin<L>,
 }
 
@@ -118,7 +120,7 @@ impl<L: Language> Answered<L> {
 
 thread_local! {
     /// Where statements are encoded before they are queued, so that nobody's code runs under a lane's lock.
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    static SCRATCH: Cell<BytesMut> = Cell::new(BytesMut::new());
 }
 
 /// A caller found no room.
@@ -186,7 +188,7 @@ impl<L: Language> Pool<L> {
     pub async fn run<E: From<Failure>>(
         &self,
         preparations: &[&Preparation],
-        encode: impl Fn(&mut Vec<u8>) -> Result<(), E>,
+        encode: impl Fn(&mut BytesMut) -> Result<(), E>,
     ) -> Result<Answered<L>, E> {
         if self.open.closed.load(Ordering::Relaxed) {
             return Err(Failure::Closed.into());
@@ -203,7 +205,7 @@ impl<L: Language> Pool<L> {
             };
             let (outcome, origin) = answer.await;
             match outcome {
-                Outcome::Reply(reply) => return Ok(Answered { reply, origin }),
+                Outcome::Reply { bytes: reply, failed } => return Ok(Answered { reply, failed, origin }),
                 Outcome::TooLarge => {
                     inner.counters.replies_too_large.add(1);
                     let reply_bytes_max = inner.limits.lane.reply_bytes_max;
@@ -251,7 +253,7 @@ impl<L: Language> Inner<L> {
     async fn submit<E>(
         self: &Arc<Self>,
         preparations: &[&Preparation],
-        encode: &impl Fn(&mut Vec<u8>) -> Result<(), E>,
+        encode: &impl Fn(&mut BytesMut) -> Result<(), E>,
         granted: bool,
     ) -> Result<Result<Answer<L>, NoRoom>, E> {
         std::future::poll_fn(|cx| {
@@ -297,7 +299,7 @@ impl<L: Language> Inner<L> {
     async fn submit_when_there_is_room<E: From<Failure>>(
         self: &Arc<Self>,
         preparations: &[&Preparation],
-        encode: &impl Fn(&mut Vec<u8>) -> Result<(), E>,
+        encode: &impl Fn(&mut BytesMut) -> Result<(), E>,
     ) -> Result<Answer<L>, E> {
         let began = Instant::now();
         let limit = self.limits.acquire_timeout;

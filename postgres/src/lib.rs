@@ -1,1 +1,59 @@
-//! TBD
+//! A Postgres driver that pipelines many callers' queries down each connection of one small pool, which the whole
+//! process shares.
+//!
+//! ```no_run
+//! use cenote_postgres::{Error, Pool};
+//!
+//! # async fn example() -> Result<(), Error> {
+//! let pool = Pool::open("postgres://app@localhost/shop?pool_size=8")?; // no I/O yet
+//! let row = pool.query_one("select id, name from item where id = $1", &[&42]).await?;
+//! let name: &str = row.get("name")?;
+//! let changed = pool.execute("update item set stock = stock - 1 where id = $1", &[&42]).await?;
+//! # let _ = (name, changed);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ```text
+//!  query(sql, params) ─> statement (learned once) ─> Bind/Execute/Sync ─┐
+//!                                                                       v
+//!                                                   cenote-pool: lanes, one write per turn
+//!                                                                       │
+//!  Row: a view, decoded where it is read  <── reply bytes, as they came ┘
+//! ```
+//!
+//! Names follow tokio-postgres and values are those of `postgres-types`. Each statement travels with a Sync of its
+//! own, so that an error is its caller's alone; [`Pool::batch`] puts several statements of one caller under one Sync,
+//! which makes them one transaction.
+//!
+//! A connection is shared, so what would change its session (`BEGIN`, `SET`, `LISTEN`, `COPY`, ...) is refused here
+//! with an error that says so. Not there yet: transactions over several round trips, `COPY`, `LISTEN`, streams, TLS.
+
+mod auth;
+mod batch;
+mod error;
+mod firewall;
+mod from_row;
+mod language;
+mod login;
+mod pool;
+mod query;
+mod reply;
+mod row;
+mod server_error;
+mod settings;
+mod statement;
+mod type_catalogue;
+mod wire;
+
+pub use batch::{Batch, BatchResult};
+pub use cenote_pool::{LaneStats, PoolStats};
+pub use error::Error;
+pub use from_row::FromRow;
+pub use pool::{IntoSettings, Pool};
+pub use row::{Column, Row, RowIndex};
+pub use server_error::{Notice, ServerError, Severity, SqlState};
+pub use settings::{AuthMethod, Host, Password, Settings, SettingsBuilder, SettingsError, SslMode};
+
+/// The values: traits and types of the `postgres-types` crate.
+pub use postgres_types as types;

@@ -1,0 +1,230 @@
+//! The firewall: which statements may not run on a shared connection, because they would change its session or leave
+//! a transaction open for whoever comes next.
+//!
+//! A statement is looked at once, when it is first prepared: its leading keyword, behind comments and parentheses,
+//! and the names of a few functions that lock or set things for the session. It is a lexer, not a parser; what it
+//! cannot see is caught after the reply, by the state that `ReadyForQuery` tells.
+
+use crate::error::Error;
+
+/// What to use instead, as the end of an error message.
+const BATCH: &str = "Use `batch` to run several statements in one transaction";
+const LEASE: &str = "It needs a connection of its own, which this version does not hand out yet";
+
+/// Statements that begin with these are refused.
+const KEYWORDS: &[(&str, &str)] = &[
+    ("abort", BATCH),
+    ("begin", BATCH),
+    ("close", LEASE),
+    ("commit", BATCH),
+    ("copy", LEASE),
+    ("deallocate", LEASE),
+    ("declare", LEASE),
+    ("discard", LEASE),
+    ("end", BATCH),
+    ("execute", LEASE),
+    ("fetch", LEASE),
+    ("listen", LEASE),
+    ("load", LEASE),
+    ("lock", BATCH),
+    ("move", LEASE),
+    ("prepare", LEASE),
+    ("release", BATCH),
+    ("reset", LEASE),
+    ("rollback", BATCH),
+    ("savepoint", BATCH),
+    ("set", LEASE),
+    ("start", BATCH),
+    ("unlisten", LEASE),
+];
+
+/// Functions that hold something for the session.
+const FUNCTIONS: &[&str] = &[
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_try_advisory_lock",
+    "pg_try_advisory_lock_shared",
+    "set_config",
+];
+
+/// Refuses what does not belong on a shared connection.
+pub(crate) fn admit(sql: &str) -> Result<(), Error> {
+    let mut words = Words(sql.as_bytes());
+    let Some(first) = words.next() else { return Ok(()) };
+    if let Some((keyword, instead)) =
+        KEYWORDS.iter().find(|(keyword, _)| first.eq_ignore_ascii_case(keyword.as_bytes()))
+    {
+        let keyword = keyword.to_ascii_uppercase();
+        return Err(Error::caller(format!("{keyword} would change the session of a shared connection. {instead}")));
+    }
+    let mut creates = first.eq_ignore_ascii_case(b"create");
+    for word in words {
+        let is = |other: &str| word.eq_ignore_ascii_case(other.as_bytes());
+        if creates && (is("temp") || is("temporary")) {
+            return Err(Error::caller(format!("a temporary object would belong to a shared connection. {LEASE}")));
+        }
+        // CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP ...: anything else ends the part that tells.
+        creates = creates && ["or", "replace", "global", "local"].into_iter().any(is);
+        if let Some(function) = FUNCTIONS.iter().find(|function| is(function)) {
+            return Err(Error::caller(format!("{function} would act on the session of a shared connection. {LEASE}")));
+        }
+    }
+    Ok(())
+}
+
+/// The words of a statement outside of comments, strings and quoted names.
+struct Words<'a>(&'a [u8]);
+
+impl<'a> Iterator for Words<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        loop {
+            let sql = self.0;
+            match sql {
+                [] => return None,
+                [b'-', b'-', ..] => self.0 = after(sql, b"\n"),
+                [b'/', b'*', ..] => self.0 = after_comment(sql),
+                // E'..' alone knows the backslash; taken for a plain string it would end too early or too late.
+                [b'e' | b'E', b'\'', ..] => self.0 = after_quote(&sql[1..], true),
+                [b'\'', ..] => self.0 = after_quote(sql, false),
+                [b'"', ..] => self.0 = after_quote(sql, false),
+                [b'$', ..] => self.0 = after_dollar(sql),
+                [first, ..] if is_word(*first) => {
+                    let length = sql.iter().position(|&byte| !is_word(byte) && byte != b'$').unwrap_or(sql.len());
+                    let (word, rest) = sql.split_at(length);
+                    self.0 = rest;
+                    return Some(word);
+                }
+                [_, rest @ ..] => self.0 = rest,
+            }
+        }
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}
+
+/// What follows the first `end`.
+fn after<'a>(sql: &'a [u8], end: &[u8]) -> &'a [u8] {
+    sql.windows(end.len()).position(|window| window == end).map_or(&[], |at| &sql[at + end.len()..])
+}
+
+/// What follows a comment, which may hold others.
+fn after_comment(sql: &[u8]) -> &[u8] {
+    let (mut rest, mut depth) = (sql, 0_usize);
+    loop {
+        match rest {
+            [] => return rest,
+            [b'/', b'*', behind @ ..] => {
+                depth += 1;
+                rest = behind;
+            }
+            [b'*', b'/', behind @ ..] => {
+                depth -= 1;
+                rest = behind;
+                if depth == 0 {
+                    return rest;
+                }
+            }
+            [_, behind @ ..] => rest = behind,
+        }
+    }
+}
+
+/// What follows a quoted string or name. A doubled quote within reads as two strings in a row, which is as good here.
+fn after_quote(sql: &[u8], backslash: bool) -> &[u8] {
+    let Some((quote, mut rest)) = sql.split_first() else { return &[] };
+    loop {
+        match rest {
+            [] => return rest,
+            [b'\\', _, behind @ ..] if backslash => rest = behind,
+            [byte, behind @ ..] if byte == quote => return behind,
+            [_, behind @ ..] => rest = behind,
+        }
+    }
+}
+
+/// What follows a dollar-quoted string, or a parameter (`$1`).
+fn after_dollar(sql: &[u8]) -> &[u8] {
+    let tag = sql[1..].iter().position(|&byte| !is_word(byte)).map_or(sql.len(), |at| at + 1);
+    let quotes = sql.get(tag) == Some(&b'$') && !sql.get(1).is_some_and(u8::is_ascii_digit);
+    if quotes { after(&sql[tag + 1..], &sql[..=tag]) } else { &sql[tag..] }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_changes_the_session_is_refused() {
+        for sql in [
+            "BEGIN",
+            "begin isolation level serializable",
+            "  \n\tStart Transaction",
+            "-- hello\nbegin",
+            "/* a /* nested */ one */ begin",
+            "/*x*/-- y\n/**/SET search_path to a",
+            "((( listen x",
+            ";;begin",
+            "commit",
+            "Rollback",
+            "savepoint a",
+            "RESET ALL",
+            "discard all",
+            "copy t from stdin",
+            "prepare a as select 1",
+            "create temp table t(a int)",
+            "create local temporary table t(a int)",
+            "create or replace temp view v as select 1",
+            "select pg_advisory_lock(1)",
+            "select a from b where PG_TRY_ADVISORY_LOCK ($1)",
+            "select set_config('a.b', $1, false)",
+            "lock table a",
+            "declare c cursor for select 1",
+        ] {
+            let error = admit(sql).expect_err(sql);
+            assert!(error.is_caller(), "{sql}");
+        }
+        assert!(admit("begin").unwrap_err().to_string().contains("`batch`"));
+    }
+
+    #[test]
+    fn what_does_not_is_let_through() {
+        for sql in [
+            "",
+            "-- only a comment",
+            "/* begin",
+            "select 1",
+            "select 'begin; set x'",
+            "select \"pg_advisory_lock\" from t",
+            "select E'a\\' set_config', 1",
+            "select $$pg_advisory_lock(1)$$, $1, $a$ $$ set_config $a$",
+            "select pg_advisory_xact_lock(1)",
+            "with a as (insert into b values (1) returning *) select * from a",
+            "(select 1)",
+            "update setting set begin = 1",
+            "insert into t values ($1, $2)",
+            "create table temp(a int)",
+            "create table t(temp int)",
+            "do $$ begin perform 1; end $$",
+            "call p()",
+            "begins",
+            "show search_path",
+            "explain select 1",
+            "vacuum t",
+        ] {
+            assert!(admit(sql).is_ok(), "{sql}: {}", admit(sql).unwrap_err());
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn noise_never_panics(sql in "[-/*'\"$;() a-eBE\\\\\n0-9_]{0,80}") {
+            let _ = admit(&sql);
+        }
+    }
+}

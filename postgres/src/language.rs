@@ -1,0 +1,120 @@
+//! `Postgres`: the language of this crate, for the machine in `cenote-pool`, and what a pool keeps of the server.
+
+use std::sync::{Arc, RwLock};
+
+use bytes::BytesMut;
+use cenote_pool::{Address, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements};
+
+use crate::error::Error;
+use crate::login::{Login, LoginError, Progress};
+use crate::server_error::Notice;
+use crate::settings::{Host, Settings};
+use crate::statement::Statement;
+use crate::type_catalogue::TypeCatalogue;
+use crate::wire::framer::ReplyFramer;
+use crate::wire::frontend;
+
+/// Who is told of notices.
+type NoticeHandler = Arc<dyn Fn(&Notice) + Send + Sync>;
+
+/// Postgres' language, and what one pool has learned.
+pub(crate) struct Postgres {
+    settings: Settings,
+    addresses: Vec<Address>,
+    pub(crate) statements: Statements<Statement, Error>,
+    pub(crate) types: TypeCatalogue,
+    notice_handler: RwLock<Option<NoticeHandler>>,
+}
+
+impl Postgres {
+    pub(crate) fn new(settings: Settings) -> Postgres {
+        let addresses = settings.hosts().iter().map(address).collect();
+        Postgres {
+            settings,
+            addresses,
+            statements: Statements::default(),
+            types: TypeCatalogue::default(),
+            notice_handler: RwLock::default(),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    pub(crate) fn set_notice_handler(&self, handler: NoticeHandler) {
+        *self.notice_handler.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Some(handler);
+    }
+
+    pub(crate) fn notify(&self, notice: &Notice) {
+        // Cloned, so that no lock is held while a stranger's code runs.
+        let handler = self.notice_handler.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        if let Some(handler) = handler {
+            handler(notice);
+        }
+    }
+}
+
+/// The limits of the pool that these settings ask for.
+pub(crate) fn limits(settings: &Settings) -> PoolLimits {
+    PoolLimits {
+        connections_max: settings.pool_size(),
+        waiters_max: settings.waiters_max(),
+        acquire_timeout: settings.acquire_timeout(),
+        connect_timeout: settings.connect_timeout(),
+        lane: LaneLimits {
+            in_flight_max: settings.max_pipeline(),
+            unsent_bytes_max: settings.unsent_bytes_max(),
+            reply_bytes_max: settings.reply_bytes_max(),
+            prepared_max: settings.statement_cache_size(),
+        },
+    }
+}
+
+fn address(host: &Host) -> Address {
+    match (host, host.socket_path()) {
+        (_, Some(path)) => Address::Unix(path),
+        (Host::Tcp { name, address, port }, None) => {
+            let host = address.map_or_else(|| name.clone(), |address| address.to_string());
+            Address::Tcp { host, port: *port }
+        }
+        (Host::Unix { directory, .. }, None) => Address::Unix(directory.clone()),
+    }
+}
+
+impl Language for Postgres {
+    type Framer = ReplyFramer;
+    type Login = Login;
+
+    fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    fn login(&self, output: &mut Vec<u8>) -> Result<Login, LoginFailure> {
+        Login::start(&self.settings, output).map_err(failure)
+    }
+
+    fn append_forget(statement: StatementId, output: &mut Vec<u8>) {
+        frontend::append_close(statement, output);
+    }
+
+    fn farewell() -> &'static [u8] {
+        // Terminate.
+        b"X\0\0\0\x04"
+    }
+}
+
+impl cenote_pool::Login for Login {
+    type Framer = ReplyFramer;
+
+    fn advance(&mut self, input: &mut BytesMut, output: &mut Vec<u8>) -> Result<LoginStep<ReplyFramer>, LoginFailure> {
+        match Login::advance(self, input, output).map_err(failure)? {
+            Progress::NeedsInput => Ok(LoginStep::NeedsInput),
+            Progress::Ready(_session) => Ok(LoginStep::Ready(ReplyFramer::default())),
+        }
+    }
+}
+
+fn failure(error: LoginError) -> LoginFailure {
+    LoginFailure { fatal: error.is_fatal(), error: Arc::new(error) }
+}

@@ -1,0 +1,308 @@
+//! The verbs: `query`, `query_one`, `query_opt`, `query_as`, `query_typed`, `execute`.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use cenote_pool::{Answered, Lookup};
+use postgres_types::{ToSql, Type};
+
+use crate::error::Error;
+use crate::from_row::FromRow;
+use crate::language::Postgres;
+use crate::pool::Pool;
+use crate::reply::{self, Reader, Shape};
+use crate::row::Row;
+use crate::server_error::SqlState;
+use crate::statement::{Statement, signature};
+use crate::wire::backend::ColumnDescription;
+use crate::wire::frontend;
+
+const NO_ROW: &str = "the query returned no row";
+const MORE_ROWS: &str = "the query returned more than one row";
+
+impl Pool {
+    /// Runs a query and returns its rows.
+    ///
+    /// The statement is prepared once on each connection and its types are learned once in the process. Dropping the
+    /// future abandons the query: it runs, and its rows are read and dropped.
+    ///
+    /// ```no_run
+    /// # async fn example(pool: cenote_postgres::Pool) -> Result<(), cenote_postgres::Error> {
+    /// for row in pool.query("select id, name from item where price < $1", &[&100]).await? {
+    ///     let (id, name): (i32, &str) = (row.get("id")?, row.get("name")?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
+        let (statement, reply) = self.ask(sql, parameters).await?;
+        all_rows(self.language(), &statement, &reply)
+    }
+
+    /// Runs a query that returns exactly one row.
+    ///
+    /// # Errors
+    ///
+    /// Also when there is no row, or more than one.
+    pub async fn query_one(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Row, Error> {
+        self.query_opt(sql, parameters).await?.ok_or_else(|| Error::row_count(NO_ROW))
+    }
+
+    /// Runs a query that returns at most one row.
+    ///
+    /// # Errors
+    ///
+    /// Also when there is more than one row.
+    pub async fn query_opt(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Option<Row>, Error> {
+        let (statement, reply) = self.ask(sql, parameters).await?;
+        one_row(self.language(), statement, reply)
+    }
+
+    /// Runs a query and makes a value of each row.
+    ///
+    /// ```no_run
+    /// # async fn example(pool: cenote_postgres::Pool) -> Result<(), cenote_postgres::Error> {
+    /// let items: Vec<(i32, String)> = pool.query_as("select id, name from item", &[]).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Also when a row does not fit `T`.
+    pub async fn query_as<T: FromRow>(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<T>, Error> {
+        self.query(sql, parameters).await?.iter().map(T::from_row).collect()
+    }
+
+    /// Runs a query whose parameter types the caller names: always one round trip, also for the first use.
+    ///
+    /// ```no_run
+    /// # use cenote_postgres::types::Type;
+    /// # async fn example(pool: cenote_postgres::Pool) -> Result<(), cenote_postgres::Error> {
+    /// let rows = pool.query_typed("select name from item where id = $1", &[(&42, Type::INT4)]).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn query_typed(&self, sql: &str, parameters: &[(&(dyn ToSql + Sync), Type)]) -> Result<Vec<Row>, Error> {
+        let (statement, reply) = self.ask_typed(sql, parameters).await?;
+        all_rows(self.language(), &statement, &reply)
+    }
+
+    pub(crate) async fn query_typed_opt(
+        &self,
+        sql: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<Option<Row>, Error> {
+        let (statement, reply) = self.ask_typed(sql, parameters).await?;
+        one_row(self.language(), statement, reply)
+    }
+
+    /// Runs a statement and returns the number of rows it affected; rows it returns are dropped.
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn execute(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
+        let (_, reply) = self.ask(sql, parameters).await?;
+        let mut reader = Reader::new(self.language(), &reply);
+        let affected = reply::rows(&mut reader, |_| Ok(()))?;
+        reply::finish(&mut reader)?;
+        Ok(affected)
+    }
+
+    /// Runs a statement, healed once if what was known of it does not hold any more. The reply may hold an error of
+    /// the server; the statement describes the rows in it.
+    async fn ask(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(Arc<Statement>, Bytes), Error> {
+        let mut healed = false;
+        loop {
+            let statement = self.statement(sql, &[]).await?;
+            let answered = self
+                .run(&[&statement.preparation], |out| frontend::execute_and_sync(&statement, parameters, out))
+                .await?;
+            if !healed && self.heal(sql, &[], &statement, &answered) {
+                healed = true;
+                continue;
+            }
+            return self.current(sql, &[], statement, answered).await;
+        }
+    }
+
+    async fn ask_typed(
+        &self,
+        sql: &str,
+        parameters: &[(&(dyn ToSql + Sync), Type)],
+    ) -> Result<(Arc<Statement>, Bytes), Error> {
+        let (values, types): (Vec<&(dyn ToSql + Sync)>, Vec<Type>) = parameters.iter().cloned().unzip();
+        let mut healed = false;
+        loop {
+            let statement = match self.language().statements.look_up(sql, &signature(&types)) {
+                Lookup::Known(statement) => statement,
+                Lookup::Wait(waiting) => match waiting.lesson().await {
+                    Some(lesson) => lesson?,
+                    None => continue,
+                },
+                Lookup::Learn(learning) => {
+                    let mut first_reply = None;
+                    let lesson = self.learn_by_running(sql, &types, &values, &mut first_reply).await;
+                    let statement = learning.finish(lesson)?;
+                    match first_reply {
+                        Some(reply) => return Ok((statement, reply)),
+                        None => continue,
+                    }
+                }
+            };
+            let answered =
+                self.run(&[&statement.preparation], |out| frontend::execute_and_sync(&statement, &values, out)).await?;
+            if !healed && self.heal(sql, &types, &statement, &answered) {
+                healed = true;
+                continue;
+            }
+            return self.current(sql, &types, statement, answered).await;
+        }
+    }
+
+    /// Learns a statement whose parameter types are named, in the trip that runs it.
+    async fn learn_by_running(
+        &self,
+        sql: &str,
+        types: &[Type],
+        values: &[&(dyn ToSql + Sync)],
+        reply: &mut Option<Bytes>,
+    ) -> Result<Statement, Error> {
+        crate::firewall::admit(sql)?;
+        let preparation = self.preparation(sql, types)?;
+        let name = frontend::statement_name(preparation.id);
+        let answered = self
+            .run(&[&preparation], |out| {
+                frontend::execute(&name, types, values, out)?;
+                frontend::sync(out);
+                Ok(())
+            })
+            .await?;
+        let Some(columns) = reply::new_description(&answered.reply)? else {
+            // It was not prepared after all, and the reply says why.
+            if let Some(id) = preparation.id {
+                answered.forget_prepared(id);
+            }
+            return Err(match reply::refusal(&answered.reply) {
+                Some(refusal) => Error::server(refusal.error),
+                None => Error::peer("a statement without its description"),
+            });
+        };
+        *reply = Some(answered.reply);
+        let parameters = types.iter().map(Type::oid).collect();
+        self.resolve(sql, preparation.id, Shape { parameters, columns }).await
+    }
+
+    /// Whether the reply says that what was known of the statement does not hold any more. Then that is forgotten, and
+    /// running it again cannot run it twice: all of this happens before a statement runs.
+    pub(crate) fn heal(
+        &self,
+        sql: &str,
+        types: &[Type],
+        statement: &Arc<Statement>,
+        answered: &Answered<Postgres>,
+    ) -> bool {
+        if !answered.failed {
+            return false;
+        }
+        let Some(refusal) = reply::refusal(&answered.reply) else { return false };
+        let code = refusal.error.code();
+        let forget = || {
+            if let Some(id) = statement.preparation.id {
+                answered.forget_prepared(id);
+            }
+        };
+        if refusal.while_preparing {
+            // The connection was to prepare it and could not: a table or type it names is gone, or another one now.
+            forget();
+            self.language().types.clear();
+            self.unlearn(sql, types, statement);
+            return true;
+        }
+        match code {
+            // By the routine, not by the message: that is translated.
+            SqlState::FEATURE_NOT_SUPPORTED if refusal.error.routine() == Some("RevalidateCachedQuery") => {
+                self.unlearn(sql, types, statement);
+                true
+            }
+            SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PREPARED_STATEMENT => {
+                forget();
+                true
+            }
+            // A type was dropped and made anew under the same name.
+            SqlState::INTERNAL_ERROR if refusal.error.message().starts_with("cache lookup failed for type") => {
+                forget();
+                self.language().types.clear();
+                self.unlearn(sql, types, statement);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// The statement as this reply describes it: a connection that prepared it just now says what its columns are.
+    async fn current(
+        &self,
+        sql: &str,
+        types: &[Type],
+        statement: Arc<Statement>,
+        answered: Answered<Postgres>,
+    ) -> Result<(Arc<Statement>, Bytes), Error> {
+        let reply = answered.reply;
+        match reply::new_description(&reply)? {
+            None => Ok((statement, reply)),
+            Some(columns) => Ok((Box::pin(self.described_as(sql, types, &statement, columns)).await?, reply)),
+        }
+    }
+
+    /// The statement with these columns. If they are not those that were known, they count from here on.
+    pub(crate) async fn described_as(
+        &self,
+        sql: &str,
+        types: &[Type],
+        statement: &Arc<Statement>,
+        columns: Vec<ColumnDescription>,
+    ) -> Result<Arc<Statement>, Error> {
+        if statement.is_described_by(&columns) {
+            return Ok(Arc::clone(statement));
+        }
+        self.unlearn(sql, types, statement);
+        let parameters = statement.parameters.iter().map(Type::oid).collect();
+        let shape = Shape { parameters, columns };
+        Ok(Arc::new(self.resolve(sql, statement.preparation.id, shape).await?))
+    }
+}
+
+fn all_rows(postgres: &Postgres, statement: &Arc<Statement>, reply: &Bytes) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    let mut reader = Reader::new(postgres, reply);
+    reply::rows(&mut reader, |body| {
+        rows.push(Row::new(reply.clone(), body, Arc::clone(statement))?);
+        Ok(())
+    })?;
+    reply::finish(&mut reader)?;
+    Ok(rows)
+}
+
+/// The one row of a reply. It takes the reply over, so that the lookup of one row allocates nothing besides it.
+fn one_row(postgres: &Postgres, statement: Arc<Statement>, reply: Bytes) -> Result<Option<Row>, Error> {
+    let mut found: Option<Range<usize>> = None;
+    let mut more = false;
+    let mut reader = Reader::new(postgres, &reply);
+    reply::rows(&mut reader, |body| {
+        more = found.replace(body).is_some();
+        if more { Err(Error::row_count(MORE_ROWS)) } else { Ok(()) }
+    })?;
+    reply::finish(&mut reader)?;
+    found.map(|body| Row::new(reply, body, statement)).transpose()
+}

@@ -1,0 +1,157 @@
+//! Replies, read: what the server answered to one unit of work.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use postgres_types::Oid;
+
+use crate::error::Error;
+use crate::language::Postgres;
+use crate::server_error::{Notice, ServerError};
+use crate::wire::backend::{self, ColumnDescription, Messages};
+
+/// What `Describe` tells of a statement.
+#[derive(Debug, Default)]
+pub(crate) struct Shape {
+    pub(crate) parameters: Vec<Oid>,
+    pub(crate) columns: Vec<ColumnDescription>,
+}
+
+/// Reads a reply message by message. Notices are passed on and what else may come at any time is passed over.
+pub(crate) struct Reader<'a> {
+    postgres: &'a Postgres,
+    reply: &'a Bytes,
+    messages: Messages<'a>,
+}
+
+/// A message that means something to the reader.
+pub(crate) enum Part<'a> {
+    /// `ParameterDescription`.
+    Parameters(&'a [u8]),
+    /// `RowDescription`.
+    Columns(&'a [u8]),
+    /// `NoData`.
+    NoColumns,
+    /// `DataRow`: where its body is.
+    Row(Range<usize>),
+    /// `CommandComplete`, or the empty query's answer (then without a tag).
+    Complete(&'a [u8]),
+    /// `ReadyForQuery`: the end, with the state of the session.
+    Ready(u8),
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(postgres: &'a Postgres, reply: &'a Bytes) -> Reader<'a> {
+        Reader { postgres, reply, messages: Messages::new(reply) }
+    }
+
+    /// The next part. An error of the server is returned as such; what follows it is the end.
+    pub(crate) fn next(&mut self) -> Result<Part<'a>, Error> {
+        while let Some(message) = self.messages.next()? {
+            let body = self.reply.get(message.body.clone()).unwrap_or_default();
+            match message.tag {
+                b'D' => return Ok(Part::Row(message.body)),
+                b'C' | b'I' => return Ok(Part::Complete(body)),
+                b'Z' => return Ok(Part::Ready(body.first().copied().unwrap_or_default())),
+                b'E' => return Err(Error::server(ServerError::parse(body))),
+                b't' => return Ok(Part::Parameters(body)),
+                b'T' => return Ok(Part::Columns(body)),
+                b'n' => return Ok(Part::NoColumns),
+                b'N' => self.postgres.notify(&Notice::parse(body)),
+                // ParseComplete, BindComplete, CloseComplete, ParameterStatus, NotificationResponse.
+                b'1' | b'2' | b'3' | b'S' | b'A' => {}
+                b'H' | b'd' | b'c' => {
+                    return Err(Error::caller("COPY needs a connection of its own, which is not there yet"));
+                }
+                tag => return Err(Error::peer(format!("a message of type {:?} in this place", tag as char))),
+            }
+        }
+        Err(Error::peer("a reply without its end"))
+    }
+}
+
+/// Checks the end of a reply: nothing may follow, and the session must be as it was.
+pub(crate) fn finish(reader: &mut Reader<'_>) -> Result<(), Error> {
+    match reader.next()? {
+        Part::Ready(b'I') => Ok(()),
+        Part::Ready(_) => Err(Error::caller(
+            "the statement left a transaction open on a shared connection; the connection was closed and the \
+             transaction rolled back. Use `batch` for several statements in one transaction",
+        )),
+        _ => Err(Error::peer("something behind the end of a statement")),
+    }
+}
+
+/// The shape of a statement, from the reply to Parse and Describe.
+pub(crate) fn shape(postgres: &Postgres, reply: &Bytes) -> Result<Shape, Error> {
+    let mut reader = Reader::new(postgres, reply);
+    let mut shape = Shape::default();
+    loop {
+        match reader.next()? {
+            Part::Parameters(body) => shape.parameters = backend::parameter_description(body)?,
+            Part::Columns(body) => shape.columns = backend::row_description(body)?,
+            Part::NoColumns => {}
+            Part::Ready(_) => return Ok(shape),
+            Part::Row(_) | Part::Complete(_) => return Err(Error::peer("a result where a description was asked for")),
+        }
+    }
+}
+
+/// Where every row of one statement is, into `keep`; the number of rows affected.
+pub(crate) fn rows(
+    reader: &mut Reader<'_>,
+    mut keep: impl FnMut(Range<usize>) -> Result<(), Error>,
+) -> Result<u64, Error> {
+    loop {
+        match reader.next()? {
+            Part::Row(body) => keep(body)?,
+            Part::Complete(tag) => return Ok(backend::rows_affected(tag)),
+            // From a connection that prepared the statement in this trip; see `new_description`.
+            Part::Parameters(_) | Part::Columns(_) | Part::NoColumns => {}
+            Part::Ready(_) => return Err(Error::peer("a statement without its end")),
+        }
+    }
+}
+
+/// Why a unit of work failed, and when.
+pub(crate) struct Refusal {
+    pub(crate) error: ServerError,
+    /// The connection had to prepare the statement first, and that is what failed.
+    pub(crate) while_preparing: bool,
+}
+
+/// The error in a reply that holds one.
+pub(crate) fn refusal(reply: &[u8]) -> Option<Refusal> {
+    let mut messages = Messages::new(reply);
+    let mut last = 0;
+    while let Ok(Some(message)) = messages.next() {
+        if message.tag == b'E' {
+            let error = ServerError::parse(reply.get(message.body)?);
+            // A Parse always follows a Close.
+            return Some(Refusal { error, while_preparing: last == b'3' });
+        }
+        if !matches!(message.tag, b'N' | b'S' | b'A') {
+            last = message.tag;
+        }
+    }
+    None
+}
+
+/// The columns of a statement, from a reply to its preparation in the same trip. `None` where it was not prepared in
+/// this trip.
+pub(crate) fn new_description(reply: &[u8]) -> Result<Option<Vec<ColumnDescription>>, Error> {
+    // The usual reply begins with BindComplete.
+    if !matches!(reply.first(), Some(b'3' | b'1')) {
+        return Ok(None);
+    }
+    let mut messages = Messages::new(reply);
+    while let Some(message) = messages.next()? {
+        match message.tag {
+            b'T' => return backend::row_description(reply.get(message.body).unwrap_or_default()).map(Some),
+            b'n' => return Ok(Some(Vec::new())),
+            b'2' | b'Z' => break,
+            _ => {}
+        }
+    }
+    Ok(None)
+}

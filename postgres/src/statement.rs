@@ -1,0 +1,114 @@
+//! `Statement`: what is known of an SQL text with its parameter types, and how it comes to be known.
+//!
+//! Learned once for the whole pool: Parse and Describe, in one trip. Each connection prepares it when it first runs
+//! there, in the same trip that runs it.
+
+use std::sync::Arc;
+
+use cenote_pool::{Lookup, Preparation, StatementId};
+use postgres_types::{Oid, Type};
+
+use crate::error::Error;
+use crate::firewall;
+use crate::pool::Pool;
+use crate::reply::{self, Shape};
+use crate::row::Column;
+use crate::wire::backend::ColumnDescription;
+use crate::wire::frontend;
+
+/// What is known of a statement.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) name: String,
+    pub(crate) preparation: Preparation,
+    pub(crate) parameters: Vec<Type>,
+    pub(crate) columns: Vec<Column>,
+}
+
+impl Statement {
+    /// Whether a connection that prepared it just now describes its columns as they are known.
+    pub(crate) fn is_described_by(&self, columns: &[ColumnDescription]) -> bool {
+        self.columns.len() == columns.len()
+            && self
+                .columns
+                .iter()
+                .zip(columns)
+                .all(|(known, told)| known.name() == told.name && known.type_().oid() == told.type_oid)
+    }
+}
+
+impl Pool {
+    /// The statement, learned if it is not known yet.
+    pub(crate) async fn statement(&self, sql: &str, types: &[Type]) -> Result<Arc<Statement>, Error> {
+        let signature = signature(types);
+        loop {
+            // Boxed where something has to be waited for: the usual case finds the statement at once.
+            match self.language().statements.look_up(sql, &signature) {
+                Lookup::Known(statement) => return Ok(statement),
+                Lookup::Learn(learning) => {
+                    return learning.finish(Box::pin(self.learn(sql, types)).await);
+                }
+                Lookup::Wait(waiting) => {
+                    if let Some(lesson) = Box::pin(waiting.lesson()).await {
+                        return lesson;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn learn(&self, sql: &str, types: &[Type]) -> Result<Statement, Error> {
+        firewall::admit(sql)?;
+        let preparation = self.preparation(sql, types)?;
+        let answered = self
+            .run(&[&preparation], |out| {
+                frontend::sync(out);
+                Ok(())
+            })
+            .await?;
+        match reply::shape(self.language(), &answered.reply) {
+            Ok(shape) => self.resolve(sql, preparation.id, shape).await,
+            Err(error) => {
+                // It was not prepared after all.
+                if let Some(id) = preparation.id {
+                    answered.forget_prepared(id);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// An identity, and the messages that prepare and describe a statement, for one that nobody knows yet.
+    pub(crate) fn preparation(&self, sql: &str, types: &[Type]) -> Result<Preparation, Error> {
+        let named = self.language().settings().statement_cache_size() > 0;
+        let id = named.then(|| self.language().statements.next_id());
+        frontend::preparation(id, sql, types)
+    }
+
+    /// A statement from its shape. From here on it is prepared with the parameter types that are known, so that each
+    /// connection takes the same bytes for a value.
+    pub(crate) async fn resolve(&self, sql: &str, id: Option<StatementId>, shape: Shape) -> Result<Statement, Error> {
+        let mut parameters = Vec::with_capacity(shape.parameters.len());
+        for oid in shape.parameters {
+            parameters.push(self.type_of(oid).await?);
+        }
+        let mut columns = Vec::with_capacity(shape.columns.len());
+        for column in shape.columns {
+            let ty = self.type_of(column.type_oid).await?;
+            columns.push(Column::new(column, ty));
+        }
+        let preparation = frontend::preparation(id, sql, &parameters)?;
+        Ok(Statement { name: frontend::statement_name(id), preparation, parameters, columns })
+    }
+
+    /// What was learned of a statement does not hold any more.
+    pub(crate) fn unlearn(&self, sql: &str, types: &[Type], statement: &Arc<Statement>) {
+        self.language().statements.invalidate(sql, &signature(types), statement);
+    }
+}
+
+/// What tells statements of the same text apart: the types the caller names.
+pub(crate) fn signature(types: &[Type]) -> Vec<Oid> {
+    // An empty vector, which is the usual case, does not allocate.
+    types.iter().map(Type::oid).collect()
+}

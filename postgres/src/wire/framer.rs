@@ -1,0 +1,224 @@
+//! `ReplyFramer`: where one statement's reply ends and the next begins. It reads no more of a message than it needs
+//! for that; what a message says is its reader's business.
+//!
+//! Two kinds of messages it must know: `ReadyForQuery`, which ends a reply and tells the session's state, and a fatal
+//! `ErrorResponse`, after which the server closes the connection.
+//!
+//! Source: protocol chapters "Extended Query", "Asynchronous Operations" and "Message Formats".
+
+use bytes::Bytes;
+use cenote_pool::{End, Framed, Framer, PeerFault};
+
+/// The type byte and the length.
+const HEADER_BYTES: usize = 5;
+
+/// The longest message there can be: the server's own limit of one allocation (`MaxAllocSize`).
+pub(crate) const MESSAGE_BYTES_MAX: usize = 0x3fff_ffff;
+
+/// The longest error or notice. An error is read as a whole, to see whether it is fatal; the server quotes a
+/// statement in it at most once.
+const ERROR_BYTES_MAX: usize = 4 << 20;
+
+/// Cuts the stream of one connection into replies.
+#[derive(Debug, Default)]
+pub(crate) struct ReplyFramer {
+    /// What is left of a message that has been passed on in part.
+    body_bytes_left: usize,
+    /// Whether that message belongs to no statement.
+    aside: bool,
+    /// Whether the current reply holds an error.
+    failed: bool,
+}
+
+impl Framer for ReplyFramer {
+    fn advance(&mut self, input: &[u8], expecting: usize) -> Result<Framed, PeerFault> {
+        let mut consumed = 0;
+        if self.body_bytes_left > 0 {
+            consumed = self.body_bytes_left.min(input.len());
+            self.body_bytes_left -= consumed;
+            if self.aside || self.body_bytes_left > 0 {
+                return Ok(Framed { consumed, end: self.aside.then_some(End::Aside) });
+            }
+        }
+        while let Some((&tag, length, body)) = split(&input[consumed..])? {
+            match tag {
+                b'Z' => {
+                    let Some(&status) = body.first() else { break };
+                    if length != HEADER_BYTES + 1 || !matches!(status, b'I' | b'T' | b'E') {
+                        return Err(PeerFault("a malformed ReadyForQuery".to_owned()));
+                    }
+                    if expecting == 0 {
+                        return Err(PeerFault("a ReadyForQuery that nothing asked for".to_owned()));
+                    }
+                    let end = End::Reply { settled: status == b'I', failed: std::mem::take(&mut self.failed) };
+                    return Ok(Framed { consumed: consumed + length, end: Some(end) });
+                }
+                b'E' => {
+                    if length > ERROR_BYTES_MAX {
+                        return Err(PeerFault(format!("an error of {length} bytes")));
+                    }
+                    let Some(body) = body.get(..length - HEADER_BYTES) else { break };
+                    consumed += length;
+                    if is_fatal(body) {
+                        return Ok(Framed { consumed, end: Some(End::Farewell(Bytes::copy_from_slice(body))) });
+                    }
+                    if expecting == 0 {
+                        return Ok(Framed { consumed, end: Some(End::Aside) });
+                    }
+                    self.failed = true;
+                }
+                // Notices, parameters and notifications come at any time.
+                b'N' | b'S' | b'A' => {
+                    let seen = length.min(input.len() - consumed);
+                    consumed += seen;
+                    self.body_bytes_left = length - seen;
+                    self.aside = expecting == 0;
+                    if self.aside {
+                        return Ok(Framed { consumed, end: Some(End::Aside) });
+                    }
+                }
+                b'D' | b'C' | b'1' | b'2' | b'3' | b'T' | b't' | b'n' | b'I' | b's' | b'H' | b'd' | b'c' => {
+                    if expecting == 0 {
+                        return Err(PeerFault(format!("a message of type {:?} that nothing asked for", tag as char)));
+                    }
+                    let seen = length.min(input.len() - consumed);
+                    consumed += seen;
+                    self.body_bytes_left = length - seen;
+                    self.aside = false;
+                }
+                b'G' | b'W' => {
+                    return Err(PeerFault("it waits for COPY data, which a shared connection never sends".to_owned()));
+                }
+                _ => return Err(PeerFault(format!("a message of the unknown type {tag:#04x}"))),
+            }
+        }
+        Ok(Framed { consumed, end: None })
+    }
+}
+
+/// The type, the length with header, and as much of the body as has come, of the message at the front.
+fn split(input: &[u8]) -> Result<Option<(&u8, usize, &[u8])>, PeerFault> {
+    let Some((tag, rest)) = input.split_first() else { return Ok(None) };
+    let Some((length, body)) = rest.split_first_chunk::<4>() else { return Ok(None) };
+    let length = u32::from_be_bytes(*length) as usize;
+    if !(4..=MESSAGE_BYTES_MAX).contains(&length) {
+        return Err(PeerFault(format!("a message of {length} bytes")));
+    }
+    Ok(Some((tag, length + 1, body)))
+}
+
+/// Whether an error ends the session: its severity, in the field that is never translated.
+fn is_fatal(body: &[u8]) -> bool {
+    body.split(|&byte| byte == 0).any(|field| matches!(field, b"VFATAL" | b"VPANIC"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn message(tag: u8, body: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![tag];
+        bytes.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
+        bytes.extend_from_slice(body);
+        bytes
+    }
+
+    fn reply() -> Vec<u8> {
+        let parts = [
+            message(b'1', b""),
+            message(b'2', b""),
+            message(b'N', b"SNOTICE\0VNOTICE\0C00000\0Mhello\0\0"),
+            message(b'D', b"\0\x01\0\0\0\x04abcd"),
+            message(b'C', b"SELECT 1\0"),
+            message(b'Z', b"I"),
+        ];
+        parts.concat()
+    }
+
+    /// What a feed in these chunks ends with, as (offset in the stream, end).
+    fn feed(chunks: &[&[u8]], expecting: usize) -> Result<Vec<(usize, End)>, PeerFault> {
+        let mut framer = ReplyFramer::default();
+        let (mut input, mut offset, mut ends) = (Vec::new(), 0, Vec::new());
+        for chunk in chunks {
+            input.extend_from_slice(chunk);
+            loop {
+                let framed = framer.advance(&input, expecting)?;
+                offset += framed.consumed;
+                input.drain(..framed.consumed);
+                match framed.end {
+                    Some(End::Aside) => {}
+                    Some(end) => ends.push((offset, end)),
+                    None if framed.consumed == 0 => break,
+                    None => {}
+                }
+                if input.is_empty() {
+                    break;
+                }
+            }
+        }
+        Ok(ends)
+    }
+
+    #[test]
+    fn every_split_gives_the_same_ends() {
+        let fatal = message(b'E', b"SFATAL\0VFATAL\0C57P01\0Mterminating\0\0");
+        let stream = [
+            reply(),
+            message(b'S', b"TimeZone\0UTC\0"),
+            reply(),
+            message(b'E', b"SERROR\0VERROR\0\0"),
+            message(b'Z', b"T"),
+            fatal,
+        ]
+        .concat();
+        let whole = feed(&[&stream], 9).unwrap();
+        assert_eq!(whole.len(), 4);
+        assert!(matches!(whole[2].1, End::Reply { settled: false, failed: true }));
+        assert!(matches!(whole[3].1, End::Farewell(_)));
+        for at in 0..=stream.len() {
+            assert_eq!(feed(&[&stream[..at], &stream[at..]], 9).unwrap(), whole, "split at {at}");
+        }
+        let bytes: Vec<&[u8]> = stream.chunks(1).collect();
+        assert_eq!(feed(&bytes, 9).unwrap(), whole, "byte by byte");
+    }
+
+    #[test]
+    fn an_aside_that_began_while_idle_never_joins_the_next_reply() {
+        let notification = message(b'A', &[b'x'; 300]);
+        let mut framer = ReplyFramer::default();
+        let first = framer.advance(&notification[..100], 0).unwrap();
+        assert_eq!(first, Framed { consumed: 100, end: Some(End::Aside) });
+        let rest = [&notification[100..], &reply()].concat();
+        let second = framer.advance(&rest, 1).unwrap();
+        assert_eq!(second, Framed { consumed: notification.len() - 100, end: Some(End::Aside) });
+        let third = framer.advance(&rest[second.consumed..], 1).unwrap();
+        assert_eq!(third, Framed { consumed: reply().len(), end: Some(End::Reply { settled: true, failed: false }) });
+    }
+
+    #[test]
+    fn what_no_server_may_say_is_an_error() {
+        for (name, bytes, expecting) in [
+            ("a length below 4", &b"D\0\0\0\x03"[..], 1),
+            ("a length past the server's own limit", b"D\x7f\xff\xff\xff", 1),
+            ("an unknown type", b"?\0\0\0\x04", 1),
+            ("a row nobody asked for", b"D\0\0\0\x06\0\0", 0),
+            ("a ready nobody asked for", b"Z\0\0\0\x05I", 0),
+            ("an unknown session state", b"Z\0\0\0\x05X", 1),
+            ("a long ready", b"Z\0\0\0\x06II", 1),
+            ("COPY IN", b"G\0\0\0\x07\0\0\0", 1),
+            ("an endless error", b"E\x10\0\0\0", 1),
+            ("authentication in mid-session", b"R\0\0\0\x08\0\0\0\0", 1),
+        ] {
+            assert!(feed(&[bytes], expecting).is_err(), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn noise_is_an_error_or_waits_for_more(noise in proptest::collection::vec(any::<u8>(), 0..300), expecting in 0_usize..3) {
+            let _ = feed(&[&noise], expecting);
+        }
+    }
+}

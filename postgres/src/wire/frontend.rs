@@ -1,0 +1,184 @@
+//! Messages to the server, as whole statements: what goes out for one caller is one piece.
+//!
+//! The encoding of single messages is `postgres-protocol`'s.
+
+use bytes::BytesMut;
+use cenote_pool::{Preparation, StatementId};
+use postgres_protocol::message::frontend::{self, BindError};
+use postgres_types::{Format, ToSql, Type};
+
+use super::framer::MESSAGE_BYTES_MAX;
+use crate::error::Error;
+use crate::statement::Statement;
+
+/// Parameters of one statement: their number travels in 16 bits.
+pub(crate) const PARAMETERS_MAX: usize = 65_535;
+
+/// The binary format, for parameters and results.
+const BINARY: i16 = 1;
+const TEXT: i16 = 0;
+
+/// The server's name of a statement; the empty name is the unnamed statement.
+pub(crate) fn statement_name(id: Option<StatementId>) -> String {
+    id.map_or_else(String::new, |StatementId(number)| format!("s{number}"))
+}
+
+/// The messages that prepare and describe a statement. A named one is closed first: that is no error where it does not
+/// exist, and it makes preparing anew work whatever the connection remembers. It is described each time, because what
+/// it means may have changed since it was described on another connection.
+pub(crate) fn preparation(id: Option<StatementId>, sql: &str, types: &[Type]) -> Result<Preparation, Error> {
+    if sql.len() > MESSAGE_BYTES_MAX - 1024 - 4 * PARAMETERS_MAX {
+        return Err(Error::caller(format!("a statement of {} bytes is longer than any message can be", sql.len())));
+    }
+    if types.len() > PARAMETERS_MAX {
+        return Err(too_many_parameters(types.len()));
+    }
+    let name = statement_name(id);
+    let mut out = BytesMut::new();
+    let encoded = match id {
+        Some(_) => frontend::close(b'S', &name, &mut out),
+        None => Ok(()),
+    };
+    encoded
+        .and_then(|()| frontend::parse(&name, sql, types.iter().map(Type::oid), &mut out))
+        .and_then(|()| frontend::describe(b'S', &name, &mut out))
+        .map_err(|_| Error::caller("the statement has a NUL character, which Postgres cannot read"))?;
+    Ok(Preparation { id, bytes: out[..].into() })
+}
+
+/// Appends the message that makes the server forget a prepared statement.
+pub(crate) fn append_close(id: StatementId, out: &mut Vec<u8>) {
+    let name = statement_name(Some(id));
+    out.push(b'C');
+    out.extend_from_slice(&(name.len() as u32 + 6).to_be_bytes());
+    out.push(b'S');
+    out.extend_from_slice(name.as_bytes());
+    out.push(0);
+}
+
+/// Runs a prepared statement once: Bind and Execute.
+pub(crate) fn execute(
+    name: &str,
+    types: &[Type],
+    parameters: &[&(dyn ToSql + Sync)],
+    out: &mut BytesMut,
+) -> Result<(), Error> {
+    bind(name, types, parameters, out)?;
+    frontend::execute("", 0, out).map_err(|error| Error::caller(error.to_string()))
+}
+
+fn bind(name: &str, types: &[Type], parameters: &[&(dyn ToSql + Sync)], out: &mut BytesMut) -> Result<(), Error> {
+    if parameters.len() > PARAMETERS_MAX {
+        return Err(too_many_parameters(parameters.len()));
+    }
+    if parameters.len() != types.len() {
+        return Err(Error::caller(format!(
+            "the statement has {} parameters, and {} were given",
+            types.len(),
+            parameters.len()
+        )));
+    }
+    let begins_at = out.len();
+    let all_binary = parameters.iter().zip(types).all(|(value, ty)| matches!(value.encode_format(ty), Format::Binary));
+    let mut number = 0;
+    let serialize = |(value, ty): (&&(dyn ToSql + Sync), &Type), out: &mut BytesMut| {
+        number += 1;
+        match value.to_sql_checked(ty, out)? {
+            postgres_types::IsNull::Yes => Ok(postgres_protocol::IsNull::Yes),
+            postgres_types::IsNull::No => Ok(postgres_protocol::IsNull::No),
+        }
+    };
+    let values = parameters.iter().zip(types);
+    let bound = if all_binary {
+        // One code stands for all values: what is saved on the wire is saved on every query.
+        let formats = (!parameters.is_empty()).then_some(BINARY);
+        frontend::bind("", name, formats, values, serialize, [BINARY], out)
+    } else {
+        let formats = parameters.iter().zip(types).map(|(value, ty)| match value.encode_format(ty) {
+            Format::Binary => BINARY,
+            Format::Text => TEXT,
+        });
+        frontend::bind("", name, formats, values, serialize, [BINARY], out)
+    };
+    bound.map_err(|error| match error {
+        BindError::Conversion(error) => Error::parameter(number, error),
+        BindError::Serialization(error) => Error::caller(format!("parameter ${number}: {error}")),
+    })?;
+    if out.len() - begins_at > MESSAGE_BYTES_MAX {
+        return Err(Error::caller(format!(
+            "parameters of {} bytes are longer than any message can be",
+            out.len() - begins_at
+        )));
+    }
+    Ok(())
+}
+
+/// Runs a statement once, with a Sync of its own.
+pub(crate) fn execute_and_sync(
+    statement: &Statement,
+    parameters: &[&(dyn ToSql + Sync)],
+    out: &mut BytesMut,
+) -> Result<(), Error> {
+    execute(&statement.name, &statement.parameters, parameters, out)?;
+    sync(out);
+    Ok(())
+}
+
+/// Runs a statement once and has its columns told: for a reply that several statements share.
+pub(crate) fn execute_described(
+    statement: &Statement,
+    parameters: &[&(dyn ToSql + Sync)],
+    out: &mut BytesMut,
+) -> Result<(), Error> {
+    bind(&statement.name, &statement.parameters, parameters, out)?;
+    frontend::describe(b'P', "", out)
+        .and_then(|()| frontend::execute("", 0, out))
+        .map_err(|error| Error::caller(error.to_string()))
+}
+
+/// Ends a unit of work: the server answers with `ReadyForQuery`.
+pub(crate) fn sync(out: &mut BytesMut) {
+    frontend::sync(out);
+}
+
+fn too_many_parameters(count: usize) -> Error {
+    Error::caller(format!("{count} parameters; a statement has at most {PARAMETERS_MAX}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of the cached one-row lookup: 27 + 10 + 5. More would be a loss on every query.
+    #[test]
+    fn a_lookup_is_42_bytes() {
+        let mut out = BytesMut::new();
+        execute("s1", &[Type::INT4], &[&7_i32], &mut out).unwrap();
+        sync(&mut out);
+        assert_eq!(out.len(), 42);
+    }
+
+    #[test]
+    fn callers_faults_are_told_before_anything_is_sent() {
+        let mut out = BytesMut::new();
+        let count = execute("s1", &[Type::INT4], &[], &mut out).unwrap_err();
+        assert!(count.is_caller() && count.to_string().contains("1 parameters, and 0"), "{count}");
+        let wrong = execute("s1", &[Type::INT4, Type::INT4], &[&1_i32, &"two"], &mut out).unwrap_err();
+        assert!(wrong.is_caller() && wrong.to_string().contains("$2"), "{wrong}");
+        let nul = preparation(None, "select '\0'", &[]).unwrap_err();
+        assert!(nul.is_caller() && nul.to_string().contains("NUL"), "{nul}");
+        let many: Vec<&(dyn ToSql + Sync)> = vec![&1_i32; PARAMETERS_MAX + 1];
+        let too_many = execute("s1", &vec![Type::INT4; PARAMETERS_MAX + 1], &many, &mut out).unwrap_err();
+        assert!(too_many.is_caller() && too_many.to_string().contains("65536"), "{too_many}");
+        execute("s1", &vec![Type::INT4; PARAMETERS_MAX], &many[1..], &mut out).unwrap();
+    }
+
+    #[test]
+    fn a_close_is_what_the_library_would_write() {
+        let mut ours = Vec::new();
+        append_close(StatementId(12), &mut ours);
+        let mut theirs = BytesMut::new();
+        frontend::close(b'S', "s12", &mut theirs).unwrap();
+        assert_eq!(ours, theirs);
+    }
+}
