@@ -17,7 +17,7 @@ use crate::settings::Password;
 const SCRAM_ITERATIONS_MIN: u32 = 4_096;
 
 /// The server names the rounds and the client does the work, before either has proved anything, so there
-/// is an end to what it may ask: about a tenth of a second. `postgres-protocol` ends at the same number.
+/// is an end to what it may ask: a fraction of a second. `postgres-protocol` ends at the same number.
 const SCRAM_ITERATIONS_MAX: u32 = 100_000;
 
 /// How much of the server's list of mechanisms an error repeats.
