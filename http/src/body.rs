@@ -9,7 +9,7 @@ use std::task::Poll;
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Incoming};
 
-use crate::link::{Expiry, Link, Phase};
+use crate::link::{Link, Phase};
 use crate::{Response, StatusCode};
 
 /// Memory reserved for a body before it comes: a length in a head is a claim, not bytes.
@@ -88,8 +88,7 @@ impl Body {
             }
             let waiting = Waiting::begin(&self.link, since);
             let frame = poll_fn(|context| {
-                if self.link.expiry() == Some(Expiry::Body) {
-                    self.link.thread().counters.timeouts_body.add(1);
+                if self.link.body_is_expired() {
                     return Poll::Ready(Err(BodyError::TIMEOUT));
                 }
                 Pin::new(&mut *incoming).poll_frame(context).map(Ok)

@@ -7,36 +7,26 @@
 //! *lingers*: its sending side is closed, and what still arrives is read and dropped, for a bounded time and a
 //! bounded number of bytes.
 
-use std::convert::Infallible;
 use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::SystemTime;
 
-use bytes::Bytes;
-use http_body_util::Full;
-use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::ReadBuf;
 
-use crate::body::{Body, BodyError};
 use crate::link::{Expiry, Link, Phase};
 use crate::response::error_json;
 use crate::settings::Settings;
 use crate::socket::Socket;
 use crate::thread::Registration;
-use crate::{Handler, Head, Request, Response, StatusCode, header};
+use crate::{Handler, StatusCode, service};
 
 /// Read at once at most. More makes large bodies cheaper and each connection that sends them larger.
 const READ_BYTES_MAX: usize = 64 * 1024;
-
-/// A body that a handler left unread is read before the answer up to here, which keeps the connection; past
-/// it a new connection is cheaper than the bytes.
-const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 
 /// Bytes read and dropped after the last answer at most. A client that sends on without reading the answer
 /// gets its reset then. They cost a system call per 16 KiB and are not kept.
@@ -73,14 +63,16 @@ pub(crate) async fn serve<H: Handler>(
     http: Rc<http1::Builder>,
     registration: Registration,
 ) {
-    let service = service_fn(|request| answer(Rc::clone(&link), Rc::clone(&handler), request));
+    let service = service_fn(|request| service::call(&link, &handler, request));
     let mut connection = http.serve_connection(TokioIo::new(Socket(Rc::clone(&link))), service);
 
-    poll_fn(|context| Poll::Ready(link.set_waker(context.waker()))).await;
-    let end = poll_fn(|context| match link.expiry() {
-        // The handler waits for the body, and is the one to be told.
-        None | Some(Expiry::Body) => poll_turn(&mut connection, &link, context),
-        Some(expiry) => Poll::Ready(End::Expired(expiry)),
+    let end = poll_fn(|context| {
+        link.set_waker(context.waker());
+        match link.expiry() {
+            // The handler waits for the body, and is the one to be told.
+            None | Some(Expiry::Body) => poll_turn(&mut connection, &link, context),
+            Some(expiry) => Poll::Ready(End::Expired(expiry)),
+        }
     });
     let end = end.await;
     let unparsed = connection.into_parts().read_buf;
@@ -124,91 +116,13 @@ where
     }
 }
 
-/// One request: to the handler and back.
-async fn answer<H: Handler>(
-    link: Rc<Link>,
-    handler: Rc<H>,
-    request: hyper::Request<Incoming>,
-) -> Result<hyper::Response<Full<Bytes>>, Infallible> {
-    let request_number = link.begin_request();
-    let thread = link.thread();
-    thread.counters.requests.add(1);
-
-    let (parts, incoming) = request.into_parts();
-    let is_too_large = incoming.size_hint().lower() > thread.limits.body_bytes_max;
-    let waits_for_continue = !incoming.is_end_stream() && parts.headers.contains_key(header::EXPECT);
-    let mut response = if is_too_large {
-        // Before any of it is read, and before a client that waits for a 100 sends any.
-        link.keep_unread_body(incoming);
-        Response::from(BodyError::TOO_LARGE)
-    } else {
-        let head = Head::new(parts, Rc::clone(&link));
-        let body = Body::new(incoming, Rc::clone(&link), request_number);
-        handle(&link, handler, Request { head, body }).await
-    };
-
-    if let Some(unread) = link.take_unread_body() {
-        let is_drained = !waits_for_continue && !response.closes() && drain(&link, unread).await;
-        if !is_drained {
-            link.cut_short();
-            response = response.closing();
-        }
-    }
-    if link.ends_after_this() {
-        response = response.closing();
-    }
-    link.enter(Phase::Answer);
-    thread.counters.count_response(response.status());
-    Ok(response.into_hyper(link.take_header_map()))
-}
-
-/// Runs the handler; a panic in it becomes a 500 and the end of the connection.
-///
-/// The handler's state is shared with the thread's other requests, and like any state a panic may leave it
-/// halfway changed; `RefCell` then tells by being borrowed. Nothing of the connection is touched by it.
-async fn handle<H: Handler>(link: &Link, handler: Rc<H>, request: Request) -> Response {
-    let mut future = pin!(async move { handler.call(request).await });
-    poll_fn(|context| {
-        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
-        polled.unwrap_or_else(|_| {
-            link.thread().counters.handler_panics.add(1);
-            let status = StatusCode::INTERNAL_SERVER_ERROR;
-            Poll::Ready(Response::error(status, "internal error").closing())
-        })
-    })
-    .await
-}
-
-/// Reads and drops a body that the handler did not read. `false` if it is too long or too slow.
-async fn drain(link: &Rc<Link>, unread: Incoming) -> bool {
-    if unread.size_hint().lower() > DRAIN_BYTES_MAX {
-        return false;
-    }
-    let mut body = Body::new(unread, Rc::clone(link), link.request_number());
-    let mut drained_bytes = 0;
-    let is_drained = loop {
-        match body.chunk().await {
-            Ok(None) => break true,
-            Ok(Some(chunk)) => drained_bytes += chunk.len() as u64,
-            Err(_) => break false,
-        }
-        if drained_bytes > DRAIN_BYTES_MAX {
-            break false;
-        }
-    };
-    drop(body);
-    // What is left of it now is nobody's.
-    drop(link.take_unread_body());
-    is_drained
-}
-
 fn count_expiry(link: &Link, expiry: Expiry) {
     let counters = &link.thread().counters;
     match expiry {
         Expiry::Fresh | Expiry::Head => counters.timeouts_head.add(1),
         Expiry::Idle => counters.timeouts_idle.add(1),
         Expiry::Write | Expiry::Linger => counters.timeouts_write.add(1),
-        // Counted where the handler is told.
+        // Counted where it is noticed; the handler is told, and the connection goes on.
         Expiry::Body => {}
     }
 }

@@ -57,6 +57,7 @@ mod request;
 mod response;
 mod routes;
 mod server;
+mod service;
 mod settings;
 mod signals;
 mod socket;

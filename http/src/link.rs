@@ -24,7 +24,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 
 use bytes::{Buf, BytesMut};
+use hyper::Uri;
 use hyper::body::Incoming;
+use hyper::http::request::Parts;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -86,7 +88,7 @@ pub(crate) struct Link {
     peer_closed: Cell<bool>,
     is_cut_short: Cell<bool>,
     unread_body: Cell<Option<Incoming>>,
-    header_map: Cell<HeaderMap>,
+    head: RefCell<Option<Rc<Parts>>>,
 }
 
 impl Link {
@@ -105,7 +107,7 @@ impl Link {
             peer_closed: Cell::new(false),
             is_cut_short: Cell::new(false),
             unread_body: Cell::new(None),
-            header_map: Cell::new(HeaderMap::new()),
+            head: RefCell::new(None),
             thread,
         }
     }
@@ -169,9 +171,11 @@ impl Link {
 
     // ----- the clock -----
 
-    /// Tells the task of the connection to wake up here.
+    /// How to wake the task of the connection, which is the same task for life.
     pub(crate) fn set_waker(&self, waker: &Waker) {
-        *self.waker.borrow_mut() = Some(waker.clone());
+        if self.waker.borrow().is_none() {
+            *self.waker.borrow_mut() = Some(waker.clone());
+        }
     }
 
     pub(crate) fn wake(&self) {
@@ -212,6 +216,15 @@ impl Link {
         self.expiry.get()
     }
 
+    /// Whether the time for the body is up, counted where it is noticed.
+    pub(crate) fn body_is_expired(&self) -> bool {
+        let is_expired = self.expiry.get() == Some(Expiry::Body);
+        if is_expired {
+            self.thread.counters.timeouts_body.add(1);
+        }
+        is_expired
+    }
+
     // ----- what the service leaves here -----
 
     /// Keeps a body that a handler did not read to its end.
@@ -223,14 +236,31 @@ impl Link {
         self.unread_body.take()
     }
 
-    /// Keeps the memory of a header map for the answer.
-    pub(crate) fn keep_header_map(&self, mut map: HeaderMap) {
-        map.clear();
-        self.header_map.set(map);
+    /// Keeps the head of a request where its handler reads it, in the memory of the last one: requests are
+    /// moved about, and a head is large.
+    pub(crate) fn store_head(&self, parts: Parts) -> Rc<Parts> {
+        let mut place = self.head.borrow_mut();
+        if let Some(last) = &mut *place
+            && let Some(memory) = Rc::get_mut(last)
+        {
+            *memory = parts;
+            return Rc::clone(last);
+        }
+        // The first one, or the handler has kept the last one.
+        Rc::clone(place.insert(Rc::new(parts)))
     }
 
+    /// Lets go of the bytes of the head, which hold up the read buffer, and takes its header map, empty, for
+    /// the answer. A head that the handler has kept stays as it is.
     pub(crate) fn take_header_map(&self) -> HeaderMap {
-        self.header_map.take()
+        let mut place = self.head.borrow_mut();
+        let Some(head) = place.as_mut().and_then(Rc::get_mut) else {
+            return HeaderMap::new();
+        };
+        head.uri = Uri::default();
+        let mut map = std::mem::take(&mut head.headers);
+        map.clear();
+        map
     }
 
     // ----- bytes -----
@@ -261,8 +291,7 @@ impl Link {
             self.enter(Phase::Head);
         }
         if self.phase.get() == Phase::Head {
-            let heads = self.thread.head_end.find_iter(bytes).count();
-            self.heads_waiting.set(self.heads_waiting.get().saturating_add(heads as u32));
+            self.heads_waiting.set(self.heads_waiting.get().saturating_add(self.thread.count_heads(bytes)));
         }
     }
 

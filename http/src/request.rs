@@ -48,12 +48,12 @@ impl Request {
 
 /// The head of a request.
 pub struct Head {
-    parts: Parts,
+    parts: Rc<Parts>,
     link: Rc<Link>,
 }
 
 impl Head {
-    pub(crate) fn new(parts: Parts, link: Rc<Link>) -> Head {
+    pub(crate) fn new(parts: Rc<Parts>, link: Rc<Link>) -> Head {
         Head { parts, link }
     }
 
@@ -97,13 +97,6 @@ impl Head {
     /// The address of the client, or of the proxy before it.
     pub fn peer(&self) -> SocketAddr {
         self.link.peer()
-    }
-}
-
-impl Drop for Head {
-    /// Lends the header map, which is allocated, to the answer.
-    fn drop(&mut self) {
-        self.link.keep_header_map(std::mem::take(&mut self.parts.headers));
     }
 }
 

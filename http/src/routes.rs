@@ -14,9 +14,10 @@
 //! `/a/` differ), `OPTIONS`.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
+
+use rustc_hash::FxHashMap;
 
 use crate::encoding::{Plus, decode};
 use crate::{BadEncoding, HeaderValue, Method, Response, StatusCode, header};
@@ -44,8 +45,9 @@ const PARAMETERS_MAX: usize = 8;
 #[derive(Debug)]
 pub struct Routes<T> {
     endpoints: Vec<Endpoint<T>>,
-    /// Paths without parameters, whole: the fast way in.
-    plain: HashMap<Box<str>, usize>,
+    /// Paths without parameters, whole: the fast way in. The program chooses the keys, so a hash that takes
+    /// no care of hostile ones will do.
+    plain: FxHashMap<Box<str>, usize>,
     /// Every path by segment.
     root: Node,
 }
@@ -66,7 +68,7 @@ struct Route<T> {
 
 #[derive(Debug, Default)]
 struct Node {
-    fixed: HashMap<Box<str>, Node>,
+    fixed: FxHashMap<Box<str>, Node>,
     parameter: Option<Box<Node>>,
     endpoint: Option<usize>,
 }
@@ -74,7 +76,7 @@ struct Node {
 impl<T> Routes<T> {
     /// A table without routes.
     pub fn new() -> Routes<T> {
-        Routes { endpoints: Vec::new(), plain: HashMap::new(), root: Node::default() }
+        Routes { endpoints: Vec::new(), plain: FxHashMap::default(), root: Node::default() }
     }
 
     /// Adds `value` for `method` on `pattern`: `/` and segments, each of which is fixed text (as it reads

@@ -34,12 +34,11 @@ pub(crate) enum Stage {
 pub(crate) struct Thread {
     pub(crate) counters: Arc<Counters>,
     pub(crate) limits: Limits,
-    /// Finds the ends of heads.
-    pub(crate) head_end: Finder<'static>,
     /// Told when a connection was opened on a thread that had none.
     pub(crate) opened: Notify,
     /// Told when a connection was closed.
     pub(crate) closed: Notify,
+    head_end: Finder<'static>,
     tick: Cell<u32>,
     stage: Cell<Stage>,
     links: RefCell<Slab<Rc<Link>>>,
@@ -69,6 +68,20 @@ impl Thread {
 
     pub(crate) fn connections(&self) -> usize {
         self.links.borrow().len()
+    }
+
+    /// How many heads end in `bytes`. Almost always it is one, and at their end.
+    pub(crate) fn count_heads(&self, bytes: &[u8]) -> u32 {
+        let mut rest = bytes;
+        let mut heads = 0;
+        while let Some(start) = self.head_end.find(rest) {
+            heads += 1;
+            rest = rest.get(start + self.head_end.needle().len()..).unwrap_or_default();
+            if rest.is_empty() {
+                break;
+            }
+        }
+        heads
     }
 
     /// Lists a connection for as long as the returned value lives.
