@@ -1,34 +1,66 @@
-//! cenote's own pool, as its users would use it.
-//!
-//! Not built yet. What is left to write is `run` and `socket_calls`; nothing else changes but `IS_BUILT`.
+//! cenote's own pool, as its users would use it: one pool, any number of tasks, no connection in sight.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::Context;
+use cenote_postgres::{Pool, Settings};
+use tokio::task::JoinSet;
 
-use super::turn::{Contender, Share, SocketCalls};
+use super::turn::{Contender, Ids, Share, SocketCalls};
+use super::world::LOOKUP;
 use crate::cli::Load;
 
-/// Whether cenote takes part without being named.
-pub(crate) const IS_BUILT: bool = false;
+/// How long closing the pool may take; nothing is in flight by then.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
 
-pub(crate) struct Cenote;
+pub(crate) struct Cenote {
+    pool: Pool,
+}
 
 impl Cenote {
-    /// Opens the pool: `load.url()` with `load.connections` as its size.
-    pub(crate) fn new(_load: &Load) -> anyhow::Result<Self> {
-        bail!("cenote's driver is not built yet")
+    /// Opens the pool, with as many connections as the load names.
+    pub(crate) fn new(load: &Load) -> anyhow::Result<Self> {
+        let settings = Settings::from_url(load.url()?)?.to_builder().pool_size(load.connections.get()).build()?;
+        Ok(Self { pool: Pool::open(settings)? })
     }
 }
 
 impl Contender for Cenote {
-    /// A current-thread runtime, one query, `share.ready()`, then `share.callers` tasks on the pool.
-    fn run(&self, _share: &Arc<Share>) -> anyhow::Result<()> {
-        bail!("cenote's driver is not built yet")
+    fn run(&self, share: &Arc<Share>) -> anyhow::Result<()> {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .context("cannot start a runtime")?
+            .block_on(ask(&self.pool, share))
     }
 
-    /// From the pool's stats.
     fn socket_calls(&self) -> Option<SocketCalls> {
-        None
+        let stats = self.pool.stats();
+        Some(SocketCalls { writes: stats.writes, reads: stats.reads })
     }
+}
+
+async fn ask(pool: &Pool, share: &Arc<Share>) -> anyhow::Result<()> {
+    pool.query_one(LOOKUP, &[&1]).await.context("cannot query")?;
+    share.ready();
+    let mut callers = JoinSet::new();
+    for caller in 0..share.callers {
+        callers.spawn(call(pool.clone(), Arc::clone(share), share.ids(caller)));
+    }
+    while let Some(outcome) = callers.join_next().await {
+        outcome??;
+    }
+    pool.close(CLOSE_MAX).await;
+    Ok(())
+}
+
+async fn call(pool: Pool, share: Arc<Share>, mut ids: Ids) -> anyhow::Result<()> {
+    while !share.is_over() {
+        let id = ids.next_id();
+        let row = pool.query_one(LOOKUP, &[&id]).await?;
+        share.check(id, row.get(0)?, row.get(1)?)?;
+        share.answered(1);
+    }
+    Ok(())
 }

@@ -51,14 +51,6 @@ impl ContenderName {
             Self::Floor => "floor",
         }
     }
-
-    /// Whether it takes part when nobody was named.
-    pub(crate) const fn is_built(self) -> bool {
-        match self {
-            Self::Cenote => cenote::IS_BUILT,
-            Self::TokioPostgres | Self::Floor => true,
-        }
-    }
 }
 
 impl FromStr for ContenderName {
