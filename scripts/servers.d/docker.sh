@@ -15,7 +15,7 @@ docker_missing() {
 }
 
 # A client whose engine is gone may wait for ever.
-docker_quickly() { within 10 docker "$@" </dev/null 2>/dev/null; }
+docker_quickly() { within 5 docker "$@" </dev/null 2>/dev/null; }
 
 docker_compose_command() {
   if docker_quickly compose version >/dev/null; then

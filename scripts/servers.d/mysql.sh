@@ -15,11 +15,11 @@ END
 
 # The paths are seen from inside the package folder.
 mysql_template() {
+  inside sid root install -d -o mysql -g mysql -m 750 "$1"
   # shellcheck disable=SC2016
-  inside sid root sh -ec '
-    install -d -o mysql -g mysql -m 750 "$0"
-    mysqld --defaults-file=/srv/etc/mysql/mysql.cnf --user=mysql --datadir="$0" --initialize-insecure
-    mysqld --defaults-file=/srv/etc/mysql/mysql.cnf --user=mysql --datadir="$0" --skip-networking --socket="$0/init.sock" \
+  inside sid mysql sh -ec '
+    mysqld --defaults-file=/srv/etc/mysql/mysql.cnf --datadir="$0" --initialize-insecure
+    mysqld --defaults-file=/srv/etc/mysql/mysql.cnf --datadir="$0" --skip-networking --socket="$0/init.sock" \
       --pid-file="$0/init.pid" --log-error="$0/init.log" --daemonize
     mysql --no-defaults --socket="$0/init.sock" --user=root <"/srv/etc/mysql/init.sql"
     mysqladmin --no-defaults --socket="$0/init.sock" --user=root shutdown

@@ -7,6 +7,22 @@
 root_of() { echo "$state/packages/$(suite_of "$(service_of "$1")")"; }
 data_of() { echo "$(root_of "$1")/srv/data/$1"; }
 
+socket_link() { echo "/tmp/cenote-$(checkout_number)"; }
+
+# Where an instance's sockets are. A socket's path has at most 107 bytes, and a URL takes no odd characters: a link is
+# used where the checkout's own path is too deep or has such.
+socket_folder() {
+  local folder link
+  folder=$(root_of "$1")/srv/run
+  link=$(socket_link)
+  case $folder in
+    *[!A-Za-z0-9/._-]*) ;;
+    *) [ ${#folder} -gt 60 ] || { echo "$folder"; return; } ;;
+  esac
+  [ "$link" -ef "$folder" ] || ln -sfn "$folder" "$link" 2>/dev/null || true
+  echo "$link"
+}
+
 # Prints why this way is closed, or fails when it is open.
 packages_missing() {
   if [ "$(id -u)" != 0 ]; then
@@ -44,7 +60,8 @@ packages_mirror() {
 enter() {
   local root=$state/packages/$1 user=$2
   shift 2
-  set -- chroot --userspec="$user" "$root" /usr/bin/env -i HOME=/ LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
+  # With the user alone, chroot would take the group that this user has outside.
+  set -- chroot --userspec="$user:$user" "$root" /usr/bin/env -i HOME=/ LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
     PATH=/usr/lib/postgresql/18/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"
   if may_mount; then
     # shellcheck disable=SC2016
@@ -57,7 +74,7 @@ enter() {
 
 inside() { (enter "$@"); }
 
-may_mount() { unshare --mount true 2>/dev/null; }
+may_mount() { unshare --mount --propagation private mount --rbind /proc /proc 2>/dev/null; }
 
 # packages_ensure SUITE PACKAGES...: the folder is there and has these packages.
 packages_ensure() {
@@ -86,12 +103,18 @@ packages_bootstrap() {
   mkdir -p "$state/packages"
   # The machine's own way to the mirror (proxies and the like). The suite may be past its date on a mirror that lags.
   { apt-config dump | grep -E '^Acquire::https?::' || true; echo 'Acquire::Check-Valid-Until "false";'; } >"$state/packages/apt.conf"
-  # No service may start while packages are set up, and no cluster of Debian's own is wanted.
+  # Nothing may start while packages are set up, no cluster of Debian's own is wanted, and systemd's files for a boot are
+  # neither: its program for them insists on /proc.
   # shellcheck disable=SC2016 # $1 is the new folder, for the hook's shell
   set -- mmdebstrap --mode=root --variant=apt --aptopt="$state/packages/apt.conf" --dpkgopt=force-unsafe-io \
     --essential-hook='
-      printf "#!/bin/sh\nexit 101\n" >"$1/usr/sbin/policy-rc.d" && chmod 755 "$1/usr/sbin/policy-rc.d"
-      mkdir -p "$1/etc/postgresql-common" && echo "create_main_cluster = false" >"$1/etc/postgresql-common/createcluster.conf"' \
+      cd "$1"
+      printf "#!/bin/sh\nexit 101\n" >usr/sbin/policy-rc.d
+      chmod 755 usr/sbin/policy-rc.d
+      chroot . dpkg-divert --local --no-rename --add /usr/bin/systemd-tmpfiles
+      ln -s true usr/bin/systemd-tmpfiles
+      mkdir -p etc/postgresql-common
+      echo "create_main_cluster = false" >etc/postgresql-common/createcluster.conf' \
     --include="${packages// /,}" "$suite" "$new" "$(packages_mirror)"
   if may_mount; then set -- unshare --mount --propagation private "$@"; fi
   "$@" </dev/null >"$state/log/packages.log" 2>&1 || packages_failed
@@ -218,10 +241,16 @@ launch() {
 # processes_in ROOT [DATA]: those that live in a package folder, and with DATA as their working folder, as these servers do.
 # An instance's are found so, and not by a pid file alone: that outlives its process, and backends outlive a killed server.
 processes_in() {
-  local process
-  for process in /proc/[0-9]*; do
-    if [ "$process/root" -ef "$1" ] && [ "$process/cwd" -ef "${2:-$process/cwd}" ]; then echo "${process#/proc/}"; fi
-  done
+  local owner
+  [ -d "$1" ] && [ -d "${2:-$1}" ] || return 0
+  owner=$(stat --format '+%u:+%g' "${2:-$1}")
+  # Where root may not look into other users' processes (an ordinary container), their own user may.
+  for owner in +0:+0 "$owner"; do
+    chroot --userspec="$owner" / stat --dereference --format '%n %d:%i' /proc/[0-9]*/root /proc/[0-9]*/cwd 2>/dev/null || true
+  done |
+    awk -F '[/ ]' -v root="$(stat --format %d:%i "$1")" -v data="$([ $# -lt 2 ] || stat --format %d:%i "$2")" '
+      $4 == "root" && $5 == root { inside[$3] = 1 }
+      $4 == "cwd" && (data == "" || $5 == data) && $3 in inside && !seen[$3]++ { print $3 }'
 }
 
 processes_of() { processes_in "$(root_of "$1")" "$(data_of "$1")"; }

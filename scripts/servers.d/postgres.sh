@@ -18,20 +18,6 @@ END
   fi
 }
 
-# Where an instance's sockets are. A socket's path has at most 107 bytes, and a URL takes no odd characters: a link is
-# used where the checkout's own path is too deep or has such.
-socket_folder() {
-  local folder link
-  folder=$(root_of "$1")/srv/run
-  link=/tmp/cenote-$(checkout_number)
-  case $folder in
-    *[!A-Za-z0-9/._-]*) ;;
-    *) [ ${#folder} -gt 60 ] || { echo "$folder"; return; } ;;
-  esac
-  [ "$link" -ef "$folder" ] || ln -sfn "$folder" "$link" 2>/dev/null || true
-  echo "$link"
-}
-
 # The paths are seen from inside the package folder.
 postgres_template() {
   # shellcheck disable=SC2016
