@@ -1,0 +1,241 @@
+//! A proxy between a driver and a real server, to spoil the network between them on purpose.
+//!
+//! It passes bytes on and knows nothing of any protocol. It runs on a thread of its own, so that it works on while a
+//! test blocks its runtime. It does not shape traffic by time where a test could wait for a condition instead.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use cenote_postgres::{Host, Settings, SettingsBuilder};
+use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{oneshot, watch};
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// From the driver to the server.
+    ToServer,
+    /// From the server to the driver.
+    ToClient,
+}
+
+/// What the kernel keeps for a driver that writes into a stalled proxy: little, so that its writes block soon.
+const RECEIVE_BUFFER_BYTES: u32 = 16 * 1024;
+
+/// Bytes passed on at once.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// One direction of all connections.
+#[derive(Debug, Default)]
+struct Way {
+    stalled: watch::Sender<bool>,
+    delay: Mutex<Duration>,
+    bytes: AtomicU64,
+    replacements: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    to_server: Way,
+    to_client: Way,
+    /// Counts the resets.
+    resets: watch::Sender<u64>,
+    accepted: AtomicUsize,
+    open: AtomicUsize,
+}
+
+impl Shared {
+    fn way(&self, direction: Direction) -> &Way {
+        match direction {
+            Direction::ToServer => &self.to_server,
+            Direction::ToClient => &self.to_client,
+        }
+    }
+}
+
+/// A proxy to one server. All its connections end when it is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    shared: Arc<Shared>,
+    port: u16,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    /// Starts a proxy to the server that `url` names.
+    pub fn start(url: &str) -> Proxy {
+        let settings: Settings = url.parse().unwrap_or_else(|error| panic!("the address of the server: {error}"));
+        let target = match settings.hosts() {
+            [Host::Tcp { name, port, .. }] => (name.clone(), *port),
+            hosts => panic!("the proxy needs one TCP address, not {hosts:?}"),
+        };
+        let shared = Arc::new(Shared::default());
+        let (stop, stopped) = oneshot::channel();
+        let (told, port) = std::sync::mpsc::channel();
+        let thread = std::thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+                runtime.block_on(async {
+                    let listener = listen();
+                    told.send(listener.local_addr().expect("the listener has an address").port()).expect("is heard");
+                    tokio::select! {
+                        () = accept(listener, target, shared) => {}
+                        // Told, or dropped.
+                        _ = stopped => {}
+                    }
+                });
+            }
+        });
+        let port = port.recv().expect("the proxy comes up");
+        Proxy { shared, port, stop: Some(stop), thread: Some(thread) }
+    }
+
+    /// These settings, by way of this proxy.
+    pub fn through(&self, settings: SettingsBuilder) -> SettingsBuilder {
+        settings.hosts([]).host("127.0.0.1", self.port)
+    }
+
+    /// From now on nothing is passed on this way, on old and new connections, until [`resume`](Proxy::resume).
+    pub fn stall(&self, direction: Direction) {
+        self.shared.way(direction).stalled.send_replace(true);
+    }
+
+    /// Passes on what was held back and what comes.
+    pub fn resume(&self, direction: Direction) {
+        self.shared.way(direction).stalled.send_replace(false);
+    }
+
+    /// Holds each piece of data that goes this way for so long.
+    pub fn delay(&self, direction: Direction, delay: Duration) {
+        *self.shared.way(direction).delay.lock().unwrap_or_else(PoisonError::into_inner) = delay;
+    }
+
+    /// From now on puts `to` in the place of `from`, where one piece of data holds it whole.
+    ///
+    /// # Panics
+    ///
+    /// When the two differ in length: what counts lengths must not notice.
+    pub fn replace(&self, direction: Direction, from: &[u8], to: &[u8]) {
+        assert_eq!(from.len(), to.len(), "a replacement has the length of what it replaces");
+        let way = self.shared.way(direction);
+        way.replacements.lock().unwrap_or_else(PoisonError::into_inner).push((from.to_vec(), to.to_vec()));
+    }
+
+    /// Cuts all connections that are open now, both sides, by a TCP reset. New ones are served.
+    pub fn reset(&self) {
+        self.shared.resets.send_modify(|resets| *resets += 1);
+    }
+
+    /// Bytes passed on this way.
+    pub fn bytes(&self, direction: Direction) -> u64 {
+        self.shared.way(direction).bytes.load(Ordering::SeqCst)
+    }
+
+    /// Connections accepted so far.
+    pub fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Connections that are open.
+    pub fn open(&self) -> usize {
+        self.shared.open.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.stop = None;
+        if let Some(thread) = self.thread.take() {
+            // A panic of the proxy was printed when it happened.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn listen() -> TcpListener {
+    let socket = TcpSocket::new_v4().expect("a socket");
+    // Accepted sockets inherit it.
+    socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES).expect("a small receive buffer");
+    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+    socket.listen(1024).expect("a listening socket")
+}
+
+async fn accept(listener: TcpListener, target: (String, u16), shared: Arc<Shared>) {
+    loop {
+        let Ok((client, _)) = listener.accept().await else { continue };
+        shared.accepted.fetch_add(1, Ordering::SeqCst);
+        shared.open.fetch_add(1, Ordering::SeqCst);
+        let (target, shared) = (target.clone(), Arc::clone(&shared));
+        tokio::spawn(async move {
+            // Subscribed before anything is awaited, so that no reset is missed.
+            let resets = shared.resets.subscribe();
+            if let Ok(server) = TcpStream::connect((target.0.as_str(), target.1)).await {
+                serve(client, server, &shared, resets).await;
+            }
+            shared.open.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+}
+
+async fn serve(mut client: TcpStream, mut server: TcpStream, shared: &Shared, mut resets: watch::Receiver<u64>) {
+    for stream in [&client, &server] {
+        stream.set_nodelay(true).expect("a connected socket");
+    }
+    let reset = {
+        let (mut from_client, mut to_client) = client.split();
+        let (mut from_server, mut to_server) = server.split();
+        let both = async {
+            tokio::try_join!(
+                pump(&shared.to_server, &mut from_client, &mut to_server),
+                pump(&shared.to_client, &mut from_server, &mut to_client),
+            )
+        };
+        tokio::select! {
+            // Its end is the connection's, whether by a close or by an error.
+            _ = both => false,
+            _ = resets.changed() => true,
+        }
+    };
+    if reset {
+        for stream in [&client, &server] {
+            // Closing throws away what is unsent and sends RST.
+            SockRef::from(stream).set_linger(Some(Duration::ZERO)).expect("a socket that can be reset");
+        }
+    }
+}
+
+async fn pump(
+    way: &Way,
+    from: &mut (impl AsyncRead + Unpin),
+    to: &mut (impl AsyncWrite + Unpin),
+) -> std::io::Result<()> {
+    let mut stalled = way.stalled.subscribe();
+    let mut chunk = vec![0; CHUNK_BYTES];
+    loop {
+        // The sender lives as long as this.
+        let _ = stalled.wait_for(|stalled| !stalled).await;
+        let count = from.read(&mut chunk).await?;
+        let _ = stalled.wait_for(|stalled| !stalled).await;
+        if count == 0 {
+            return to.shutdown().await;
+        }
+        let delay = *way.delay.lock().unwrap_or_else(PoisonError::into_inner);
+        if !delay.is_zero() {
+            tokio::time::sleep(delay).await;
+        }
+        let bytes = &mut chunk[..count];
+        for (old, new) in way.replacements.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let found: Vec<usize> = memchr::memmem::find_iter(bytes, old).collect();
+            found.into_iter().for_each(|at| bytes[at..at + new.len()].copy_from_slice(new));
+        }
+        to.write_all(bytes).await?;
+        way.bytes.fetch_add(count as u64, Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,338 @@
+//! A scripted Postgres server, for what a real one will not do: it says what a test wants it to say, byte by byte.
+//!
+//! ```text
+//!  accept ── log-in as trust ── script(session): requests() in, send(bytes) out ── close
+//! ```
+//!
+//! Each connection has a thread of its own with a blocking socket, so that a script reads from top to bottom and does not
+//! depend on the runtime under test. Where a script does not say otherwise, the server takes every statement for one with an
+//! `int4` parameter that returns it as its only row ([`answer`]). It runs no SQL and checks nothing that the client sends
+//! beyond what it needs for that.
+
+pub mod message;
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use cenote_postgres::Pool;
+
+/// The type of the parameter and of the column of the statements that [`answer`] knows.
+pub const INT4: u32 = 23;
+
+/// A message of the client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// `Parse`.
+    Parse {
+        /// The statement's name.
+        name: String,
+        /// Its text.
+        sql: String,
+    },
+    /// `Describe` of a statement (`b'S'`) or portal (`b'P'`).
+    Describe {
+        /// Of which kind.
+        kind: u8,
+    },
+    /// `Bind`.
+    Bind {
+        /// The statement's name.
+        statement: String,
+        /// The values.
+        values: Vec<Option<Vec<u8>>>,
+    },
+    /// `Execute`.
+    Execute,
+    /// `Close` of a statement.
+    Close {
+        /// Its name.
+        name: String,
+    },
+    /// `Sync`.
+    Sync,
+    /// `Terminate`.
+    Terminate,
+}
+
+/// The server. It stops listening when it is dropped, and panics then if one of its scripts did.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    accepted: AtomicUsize,
+    stopping: AtomicBool,
+    panics: Mutex<Vec<String>>,
+}
+
+impl Server {
+    /// Serves each connection, once it has logged in, by `script`. When that returns, the connection is closed.
+    pub fn start(script: impl Fn(&mut Session) -> io::Result<()> + Send + Sync + 'static) -> Server {
+        Server::start_raw(move |session| {
+            session.log_in()?;
+            script(session)
+        })
+    }
+
+    /// The same, from the first byte on.
+    pub fn start_raw(script: impl Fn(&mut Session) -> io::Result<()> + Send + Sync + 'static) -> Server {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on the loopback");
+        let address = listener.local_addr().expect("the port just bound");
+        let shared = Arc::new(Shared::default());
+        let (script, accepting) = (Arc::new(script), Arc::clone(&shared));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                if accepting.stopping.load(Ordering::SeqCst) {
+                    return;
+                }
+                let Ok(stream) = stream else { continue };
+                let number = accepting.accepted.fetch_add(1, Ordering::SeqCst);
+                let (script, shared) = (Arc::clone(&script), Arc::clone(&accepting));
+                thread::spawn(move || {
+                    // Whatever is said is to leave at once, in segments of its own.
+                    let _ = stream.set_nodelay(true);
+                    let mut session = Session { number, stream, input: Vec::new() };
+                    // An error of the script means that the client has closed the connection, as it should at the end.
+                    if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(|| script(&mut session))) {
+                        let words = panic.downcast_ref::<String>().cloned();
+                        let words = words.or_else(|| panic.downcast_ref::<&str>().map(|words| (*words).to_owned()));
+                        let words = format!("connection {number}: {}", words.unwrap_or_default());
+                        shared.panics.lock().unwrap_or_else(PoisonError::into_inner).push(words);
+                    }
+                });
+            }
+        });
+        Server { address, shared }
+    }
+
+    /// A pool of this server, with settings as in a URL (`pool_size=1&max_pipeline=4`).
+    pub fn pool(&self, settings: &str) -> Pool {
+        Pool::open(format!("postgres://tester@{}/scripted?{settings}", self.address)).expect("settings of a test")
+    }
+
+    /// Connections accepted so far.
+    pub fn accepted(&self) -> usize {
+        self.shared.accepted.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::SeqCst);
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect(self.address);
+        let panics = self.shared.panics.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(panics.is_empty() || thread::panicking(), "scripts panicked: {panics:?}");
+    }
+}
+
+/// One connection, seen from the server.
+#[derive(Debug)]
+pub struct Session {
+    /// Which connection of its server this is, from 0.
+    pub number: usize,
+    stream: TcpStream,
+    input: Vec<u8>,
+}
+
+impl Session {
+    /// The log-in of a user who is trusted.
+    pub fn log_in(&mut self) -> io::Result<()> {
+        self.start_up()?;
+        self.send(&greeting())
+    }
+
+    /// Reads the client's first message.
+    pub fn start_up(&mut self) -> io::Result<()> {
+        let length = u32::from_be_bytes(self.take::<4>()?) as usize;
+        self.take_bytes(length - 4).map(drop)
+    }
+
+    /// The next message of the client.
+    pub fn request(&mut self) -> io::Result<Request> {
+        let [tag] = self.take()?;
+        let length = u32::from_be_bytes(self.take()?) as usize;
+        let body = self.take_bytes(length - 4)?;
+        Ok(parse(tag, &body))
+    }
+
+    /// The client's next messages up to a Sync, or `Terminate` alone.
+    pub fn requests(&mut self) -> io::Result<Vec<Request>> {
+        let mut requests = Vec::new();
+        loop {
+            requests.push(self.request()?);
+            if let Some(Request::Sync | Request::Terminate) = requests.last() {
+                return Ok(requests);
+            }
+        }
+    }
+
+    /// Sends bytes, whatever they are.
+    pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
+    /// Answers as a good server would, until the client closes the connection.
+    pub fn serve(&mut self) -> io::Result<()> {
+        self.serve_but(|_| None)
+    }
+
+    /// Answers as a good server would, but for the messages to which `other` has an answer.
+    pub fn serve_but(&mut self, mut other: impl FnMut(&Request) -> Option<Vec<u8>>) -> io::Result<()> {
+        loop {
+            let requests = self.requests()?;
+            if requests == [Request::Terminate] {
+                return Ok(());
+            }
+            self.send(&answer_but(&requests, &mut other))?;
+        }
+    }
+
+    /// Waits until the client has closed the connection; what it says before is passed over.
+    pub fn wait_for_close(&mut self) -> io::Result<()> {
+        io::copy(&mut self.stream, &mut io::sink()).map(drop)
+    }
+
+    /// Ends the connection in both directions at once, although the script goes on.
+    pub fn close(&mut self) -> io::Result<()> {
+        self.stream.shutdown(Shutdown::Both)
+    }
+
+    fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
+        let bytes = self.take_bytes(N)?;
+        Ok(bytes.try_into().expect("as many bytes as were taken"))
+    }
+
+    fn take_bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        let mut chunk = [0; 64 * 1024];
+        while self.input.len() < count {
+            match self.stream.read(&mut chunk)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                read => self.input.extend_from_slice(&chunk[..read]),
+            }
+        }
+        let rest = self.input.split_off(count);
+        Ok(std::mem::replace(&mut self.input, rest))
+    }
+}
+
+/// What a good server says to a trusted user's start-up message.
+pub fn greeting() -> Vec<u8> {
+    [
+        message::authentication_ok(),
+        message::parameter_status("server_version", "18.0"),
+        message::parameter_status("client_encoding", "UTF8"),
+        message::backend_key_data(4711, b"key!"),
+        message::ready(b'I'),
+    ]
+    .concat()
+}
+
+/// What a good server says to these messages, where each statement returns its `int4` parameter.
+pub fn answer(requests: &[Request]) -> Vec<u8> {
+    answer_but(requests, |_| None)
+}
+
+/// The same, but for the messages to which `other` has an answer.
+pub fn answer_but(requests: &[Request], mut other: impl FnMut(&Request) -> Option<Vec<u8>>) -> Vec<u8> {
+    let mut reply = Vec::new();
+    let mut value = None;
+    for request in requests {
+        if let Request::Bind { values, .. } = request {
+            value = values.first().cloned().flatten();
+        }
+        let said = other(request).unwrap_or_else(|| match request {
+            Request::Parse { .. } => message::parse_complete(),
+            Request::Describe { kind: b'S' } => [message::parameter_description(&[INT4]), echo_column()].concat(),
+            Request::Describe { .. } => echo_column(),
+            Request::Bind { .. } => message::bind_complete(),
+            Request::Execute => {
+                [message::data_row(&[value.as_deref()]), message::command_complete("SELECT 1")].concat()
+            }
+            Request::Close { .. } => message::close_complete(),
+            Request::Sync => message::ready(b'I'),
+            Request::Terminate => Vec::new(),
+        });
+        reply.extend(said);
+    }
+    reply
+}
+
+/// What a good server says to these messages when the first of those that `fails` names is refused with `error`: it passes
+/// over the others up to the Sync.
+pub fn refuse(requests: &[Request], error: &[u8], fails: impl Fn(&Request) -> bool) -> Vec<u8> {
+    let mut failed = false;
+    answer_but(requests, |request| match request {
+        Request::Sync => None,
+        _ if failed => Some(Vec::new()),
+        request if fails(request) => {
+            failed = true;
+            Some(error.to_vec())
+        }
+        _ => None,
+    })
+}
+
+/// The description of the column that [`answer`] returns.
+pub fn echo_column() -> Vec<u8> {
+    message::row_description(&[("echo", INT4)])
+}
+
+fn parse(tag: u8, body: &[u8]) -> Request {
+    let mut body = Body(body);
+    match tag {
+        b'P' => Request::Parse { name: body.text(), sql: body.text() },
+        b'D' => Request::Describe { kind: body.take(1)[0] },
+        b'B' => {
+            let _portal = body.text();
+            let statement = body.text();
+            for _ in 0..body.u16() {
+                body.u16();
+            }
+            let values = (0..body.u16()).map(|_| body.value()).collect();
+            Request::Bind { statement, values }
+        }
+        b'E' => Request::Execute,
+        b'C' => {
+            assert_eq!(body.take(1), b"S", "only statements are closed");
+            Request::Close { name: body.text() }
+        }
+        b'S' => Request::Sync,
+        b'X' => Request::Terminate,
+        tag => panic!("the client sent a message of type {:?}", tag as char),
+    }
+}
+
+/// Reads the client's messages; what it cannot read is the client's fault and fails the test.
+struct Body<'a>(&'a [u8]);
+
+impl<'a> Body<'a> {
+    fn take(&mut self, count: usize) -> &'a [u8] {
+        let (taken, rest) = self.0.split_at(count);
+        self.0 = rest;
+        taken
+    }
+
+    fn text(&mut self) -> String {
+        let end = self.0.iter().position(|&byte| byte == 0).expect("a text ends");
+        let text = self.take(end);
+        self.take(1);
+        String::from_utf8(text.to_vec()).expect("a text is UTF-8")
+    }
+
+    fn u16(&mut self) -> u16 {
+        u16::from_be_bytes(self.take(2).try_into().expect("two bytes"))
+    }
+
+    fn value(&mut self) -> Option<Vec<u8>> {
+        let length = i32::from_be_bytes(self.take(4).try_into().expect("four bytes"));
+        usize::try_from(length).ok().map(|length| self.take(length).to_vec())
+    }
+}
