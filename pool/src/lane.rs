@@ -51,6 +51,7 @@ pub(crate) struct Shared {
 /// What callers read without the lock, to choose a lane. Written under the lock; nothing is ordered by it, so a
 /// caller may see it a moment late, and the lock has the last word.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 struct Load {
     open: AtomicBool,
     depth: AtomicU32,
@@ -107,6 +108,11 @@ impl<L: Language> Lane<L> {
         self.load.depth.load(Ordering::Relaxed) as usize
     }
 
+    /// Whether its driver has not come round yet since somebody queued a statement: what is queued now shares the write.
+    pub(crate) fn writes_soon(&self) -> bool {
+        self.load.writes_soon.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn service_us(&self) -> u64 {
         self.load.service_us.load(Ordering::Relaxed)
     }
@@ -128,7 +134,6 @@ impl<L: Language> Lane<L> {
             depth: load.depth.load(Ordering::Relaxed) as usize,
             oldest_age_us: if oldest_since_us == 0 { 0 } else { now_us.saturating_sub(oldest_since_us) },
             service_us: load.service_us.load(Ordering::Relaxed),
-            writes_soon: load.writes_soon.load(Ordering::Relaxed),
         }
     }
 

@@ -18,7 +18,7 @@ use crate::home;
 use crate::lane::{AfterDrain, Answer, Lane, Origin, Submission};
 use crate::language::{Language, Preparation, StatementId};
 use crate::limits::{BUFFER_BYTES_KEPT, PoolLimits};
-use crate::pipeline::{Outcome, Refusal};
+use crate::pipeline::Outcome;
 use crate::route;
 use crate::stats::{PoolCounters, PoolStats};
 use crate::waiters::Waiters;
@@ -121,6 +121,34 @@ impl<L: Language> Answered<L> {
 thread_local! {
     /// Where statements are encoded before they are queued, so that nobody's code runs under a lane's lock.
     static SCRATCH: Cell<BytesMut> = Cell::new(BytesMut::new());
+
+    static STREAK: Cell<Streak> = const { Cell::new(Streak { lanes: 0, index: 0, left: 0 }) };
+}
+
+/// The lane that this thread chose last, and how many more statements of the same turn may follow it there.
+#[derive(Clone, Copy)]
+struct Streak {
+    /// Which list of lanes: its address. It may be another list at the same address one day; then the lane there is as
+    /// good as any that is about to write.
+    lanes: usize,
+    index: usize,
+    left: usize,
+}
+
+impl Streak {
+    fn begin<L>(lanes: &Arc<Vec<Arc<Lane<L>>>>, choice: route::Choice) {
+        STREAK.set(Streak { lanes: Arc::as_ptr(lanes) as usize, index: choice.index, left: choice.followers });
+    }
+
+    fn follow<L>(lanes: &Arc<Vec<Arc<Lane<L>>>>) -> Option<&Arc<Lane<L>>> {
+        let streak = STREAK.get();
+        let left = streak.left.checked_sub(1)?;
+        if streak.lanes != Arc::as_ptr(lanes) as usize {
+            return None;
+        }
+        STREAK.set(Streak { left, ..streak });
+        lanes.get(streak.index)
+    }
 }
 
 /// A caller found no room.
@@ -281,16 +309,24 @@ impl<L: Language> Inner<L> {
         if !granted && self.waiters.present() > 0 {
             return Err(NoRoom::Wait);
         }
+        let lanes = self.lanes.load();
+        if let Some(lane) = Streak::follow(&lanes)
+            && lane.writes_soon()
+            && let Ok(answer) = lane.submit(submission, waker.clone(), || self.now_us())
+        {
+            return Ok(answer);
+        }
         let caller = home::thread_number();
         for _ in 0..TRIES {
             let lanes = self.lanes.load();
             let now_us = self.now_us();
-            let chosen = route::choose(lanes.iter().map(|lane| lane.view(caller, now_us)), self.route, home::random());
-            let Some(lane) = chosen.and_then(|index| lanes.get(index)) else { break };
+            let views = lanes.iter().map(|lane| lane.view(caller, now_us));
+            let Some(choice) = route::choose(views, self.route, home::random) else { break };
+            let Some(lane) = lanes.get(choice.index) else { break };
             self.consider_growth(lanes.len(), lane, caller, now_us);
-            match lane.submit(submission, waker.clone(), || now_us) {
-                Ok(answer) => return Ok(answer),
-                Err(Refusal::Full | Refusal::NotOpen) => {}
+            if let Ok(answer) = lane.submit(submission, waker.clone(), || now_us) {
+                Streak::begin(&lanes, choice);
+                return Ok(answer);
             }
         }
         if self.closing.load(Ordering::SeqCst) { Err(NoRoom::Closed) } else { Err(NoRoom::Wait) }

@@ -1,7 +1,7 @@
 //! Which lane a statement takes: a pure function of what the lanes look like.
 //!
 //! ```text
-//!  own thread's lanes ── fresh and not deep? ── yes ──> fill what this turn writes anyway, else the least deep
+//!  own thread's lanes ── fresh and not deep? ── yes ──> the least deep; others of this turn follow it
 //!        └── none, or all deep or stalled ──> the better of two random lanes, by outstanding work
 //! ```
 //!
@@ -20,8 +20,6 @@ pub struct View {
     pub oldest_age_us: u64,
     /// How long the lane takes per statement of late, in microseconds.
     pub service_us: u64,
-    /// Whether the lane is going to write this turn anyway.
-    pub writes_soon: bool,
 }
 
 /// How near a lane's thread is to the caller's.
@@ -45,7 +43,8 @@ pub struct Limits {
     /// Past this age of its oldest statement a lane counts as stalled: a lookup takes well under a millisecond, so
     /// whatever is behind it would wait for something slow.
     pub oldest_age_soft_us: u64,
-    /// Up to this depth a lane that writes this turn anyway is filled before another is begun.
+    /// By so much a lane may get deeper than the next before the statements of one turn begin another: fewer and fuller
+    /// writes.
     pub pack_depth: usize,
 }
 
@@ -59,56 +58,83 @@ impl Limits {
 /// See [`Limits::pack_depth`].
 const PACK_DEPTH: usize = 8;
 
-/// The lane to take: its place in `lanes`. `None` when every lane is full or closed.
-pub fn choose<L>(lanes: L, limits: Limits, random: u64) -> Option<usize>
+/// The lane to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Its place among the lanes.
+    pub index: usize,
+    /// How many more statements of the same thread may follow it in the same turn without another look: they share its
+    /// write, and it does not get much deeper than the next.
+    pub followers: usize,
+}
+
+/// Chooses among lanes. `None` when every lane is full or closed.
+pub fn choose<L>(lanes: L, limits: Limits, random: impl FnOnce() -> u64) -> Option<Choice>
 where
     L: ExactSizeIterator<Item = View> + Clone,
 {
     let admits = |view: &View| view.open && view.depth < limits.in_flight_max;
-    let nearest = lanes.clone().filter(admits).map(|view| view.nearness).max()?;
-    let near = lanes
-        .clone()
-        .enumerate()
-        .filter(|(_, view)| admits(view) && view.nearness == nearest && view.oldest_age_us <= limits.oldest_age_soft_us)
-        .min_by_key(|(_, view)| {
-            let packs = view.writes_soon && view.depth < limits.pack_depth;
-            (!packs, view.depth)
-        });
-    if let Some((index, view)) = near
+    let mut nearest = Nearness::Foreign;
+    let mut best: Option<(usize, View)> = None;
+    let mut next_depth = usize::MAX;
+    for (index, view) in lanes.clone().enumerate() {
+        if !admits(&view) || view.oldest_age_us > limits.oldest_age_soft_us || view.nearness < nearest {
+            continue;
+        }
+        if view.nearness > nearest {
+            nearest = view.nearness;
+            best = None;
+            next_depth = usize::MAX;
+        }
+        match best {
+            Some((_, known)) if known.depth <= view.depth => next_depth = next_depth.min(view.depth),
+            _ => {
+                next_depth = best.map_or(usize::MAX, |(_, known)| known.depth);
+                best = Some((index, view));
+            }
+        }
+    }
+    if let Some((index, view)) = best
         && view.depth < limits.depth_soft
     {
-        return Some(index);
+        let until = next_depth.saturating_add(limits.pack_depth).min(limits.depth_soft);
+        return Some(Choice { index, followers: until.saturating_sub(view.depth + 1) });
     }
+    better_of_two(lanes, admits, best.map(|(index, _)| index), random())
+}
+
+/// The better of two random lanes and the own one, by outstanding work.
+fn better_of_two<L>(lanes: L, admits: impl Fn(&View) -> bool, own: Option<usize>, random: u64) -> Option<Choice>
+where
+    L: Iterator<Item = View> + Clone,
+{
     let work =
         |view: &View| view.oldest_age_us.saturating_add(view.service_us.max(1).saturating_mul(view.depth as u64));
-    let admitted = lanes.clone().filter(admits).count() as u64;
-    let first = random % admitted;
+    let admitted = lanes.clone().filter(&admits).count() as u64;
+    let first = random.checked_rem(admitted)?;
     let second = (random >> 32) % admitted;
     lanes
         .enumerate()
         .filter(|(_, view)| admits(view))
         .enumerate()
-        .filter(|(place, (index, _))| {
-            *place as u64 == first || *place as u64 == second || near.is_some_and(|(near, _)| near == *index)
-        })
+        .filter(|(place, (index, _))| *place as u64 == first || *place as u64 == second || own == Some(*index))
         .map(|(_, candidate)| candidate)
         .min_by_key(|(_, view)| work(view))
-        .map(|(index, _)| index)
+        .map(|(index, _)| Choice { index, followers: 0 })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const OWN: View =
-        View { nearness: Nearness::Own, open: true, depth: 0, oldest_age_us: 0, service_us: 10, writes_soon: false };
+    const OWN: View = View { nearness: Nearness::Own, open: true, depth: 0, oldest_age_us: 0, service_us: 10 };
 
     fn limits() -> Limits {
         Limits { in_flight_max: 128, depth_soft: 64, oldest_age_soft_us: 5_000, pack_depth: 8 }
     }
 
     fn chosen(lanes: &[View], random: u64) -> Option<usize> {
-        choose(lanes.iter().copied(), limits(), random)
+        choose(lanes.iter().copied(), limits(), || random).map(|choice| choice.index)
     }
 
     #[test]
@@ -119,8 +145,6 @@ mod tests {
         let stalled = View { depth: 1, oldest_age_us: 2_000_000, ..OWN };
         let foreign = View { nearness: Nearness::Foreign, ..OWN };
         let shared = View { nearness: Nearness::Shared, ..OWN };
-        let writing = View { depth: 3, writes_soon: true, ..OWN };
-        let packed = View { depth: 8, writes_soon: true, ..OWN };
         let both = 1 << 32;
         for (name, lanes, expected) in [
             ("no lane", vec![], None),
@@ -129,8 +153,6 @@ mod tests {
             ("the own thread's before an idle foreign one", vec![foreign, View { depth: 10, ..OWN }], Some(1)),
             ("a shared runtime's before a foreign thread's", vec![foreign, shared], Some(1)),
             ("the least deep of the own", vec![View { depth: 2, ..OWN }, OWN, View { depth: 1, ..OWN }], Some(1)),
-            ("what writes anyway is filled first", vec![OWN, writing], Some(1)),
-            ("but only so far", vec![OWN, packed], Some(0)),
             ("a stalled one is passed by, though less deep", vec![stalled, View { depth: 40, ..OWN }], Some(1)),
             ("all own stalled: one elsewhere", vec![stalled, foreign], Some(1)),
             ("all own deep: one elsewhere", vec![deep, foreign], Some(1)),
@@ -147,6 +169,19 @@ mod tests {
         ] {
             assert_eq!(chosen(&lanes, both), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn followers_fill_a_write_as_long_as_the_lane_is_a_good_choice() {
+        let followers = |depths: &[usize]| {
+            let views = depths.iter().map(|&depth| View { depth, ..OWN });
+            choose(views, limits(), || 0).map(|choice| choice.followers)
+        };
+        assert_eq!(followers(&[0, 0]), Some(7), "an idle lane is filled to the pack depth, the first included");
+        assert_eq!(followers(&[3]), Some(60), "the only lane, to the soft limit");
+        assert_eq!(followers(&[20, 30, 40]), Some(17), "until it is deeper than the next by the pack depth");
+        assert_eq!(followers(&[30, 20, 40]), Some(17), "in whatever order they stand");
+        assert_eq!(followers(&[20, 20]), Some(7));
     }
 
     #[test]

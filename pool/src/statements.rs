@@ -6,6 +6,8 @@
 //!
 //! It does not know what is learned (`M`), nor what an error is (`E`).
 
+use std::any::Any;
+use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -65,11 +67,36 @@ pub struct Statements<M, E> {
     entries: RwLock<HashMap<Key, Entry<M, E>>>,
     insertions: AtomicU64,
     next_id: AtomicU64,
+    /// Tells registries apart in what threads remember.
+    number: u64,
+    /// Changes when something that was known is known no more.
+    version: AtomicU64,
+}
+
+/// What a thread remembers of the statements it used last: the way of a query without a lock or a hash. An entry is
+/// found by the address of its text, and counts only if the text itself is the same.
+struct Recent {
+    registry: u64,
+    version: u64,
+    sql: Box<str>,
+    known: Arc<dyn Any + Send + Sync>,
+}
+
+/// Entries of [`Recent`] for each thread; more than one handler usually runs.
+const RECENT_MAX: usize = 64;
+
+thread_local! {
+    static RECENT: RefCell<[Option<Recent>; RECENT_MAX]> = const { RefCell::new([const { None }; RECENT_MAX]) };
+}
+
+fn place(sql: &str) -> usize {
+    let address = sql.as_ptr() as usize;
+    (address ^ (address >> 6) ^ sql.len()) % RECENT_MAX
 }
 
 /// What is known of a statement.
 #[derive(Debug)]
-pub enum Lookup<'a, M, E: Clone> {
+pub enum Lookup<'a, M: Send + Sync + 'static, E: Clone> {
     /// All there is to know.
     Known(Arc<M>),
     /// Nothing: the caller has to learn it, and others wait for him.
@@ -78,13 +105,49 @@ pub enum Lookup<'a, M, E: Clone> {
     Wait(Waiting<M, E>),
 }
 
-impl<M, E: Clone> Default for Statements<M, E> {
+impl<M: Send + Sync + 'static, E: Clone> Default for Statements<M, E> {
     fn default() -> Statements<M, E> {
-        Statements { entries: RwLock::default(), insertions: AtomicU64::new(0), next_id: AtomicU64::new(1) }
+        static REGISTRIES: AtomicU64 = AtomicU64::new(0);
+        Statements {
+            entries: RwLock::default(),
+            insertions: AtomicU64::new(0),
+            next_id: AtomicU64::new(1),
+            number: REGISTRIES.fetch_add(1, Ordering::Relaxed),
+            version: AtomicU64::new(0),
+        }
     }
 }
 
-impl<M, E: Clone> Statements<M, E> {
+impl<M: Send + Sync + 'static, E: Clone> Statements<M, E> {
+    /// What this thread remembers of `sql` (without named types): the shortest way, for what is used all the time.
+    pub fn recall(&self, sql: &str) -> Option<Arc<M>> {
+        let version = self.version.load(Ordering::Acquire);
+        RECENT.with_borrow(|recent| {
+            let entry = recent.get(place(sql))?.as_ref()?;
+            if entry.registry != self.number || entry.version != version || *entry.sql != *sql {
+                return None;
+            }
+            Arc::clone(&entry.known).downcast().ok()
+        })
+    }
+
+    /// Makes this thread remember what is known of `sql` (without named types).
+    pub fn remember(&self, sql: &str, known: &Arc<M>) {
+        let version = self.version.load(Ordering::Acquire);
+        // Looked up once more, so that nothing is remembered that was invalidated meanwhile.
+        let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
+        match entries.get(&KeyRef { sql, signature: &[] }) {
+            Some(Entry { state: State::Known(current), .. }) if Arc::ptr_eq(current, known) => {}
+            _ => return,
+        }
+        drop(entries);
+        let known: Arc<dyn Any + Send + Sync> = Arc::<M>::clone(known);
+        let entry = Recent { registry: self.number, version, sql: sql.into(), known };
+        let old = RECENT.with_borrow_mut(|recent| recent.get_mut(place(sql)).and_then(|place| place.replace(entry)));
+        // Outside of the borrow: this may be the last of it.
+        drop(old);
+    }
+
     /// An identity for a statement, never given twice.
     pub fn next_id(&self) -> StatementId {
         StatementId(self.next_id.fetch_add(1, Ordering::Relaxed))
@@ -102,6 +165,7 @@ impl<M, E: Clone> Statements<M, E> {
         }
         if entries.len() >= STATEMENTS_MAX {
             Self::evict(&mut entries);
+            self.version.fetch_add(1, Ordering::Release);
         }
         let (sender, receiver) = watch::channel(None);
         let used = AtomicU64::new(self.insertions.fetch_add(1, Ordering::Relaxed) + 1);
@@ -142,6 +206,7 @@ impl<M, E: Clone> Statements<M, E> {
             && Arc::ptr_eq(current, known)
         {
             entries.remove(&key);
+            self.version.fetch_add(1, Ordering::Release);
         }
     }
 
@@ -158,14 +223,14 @@ impl<M, E: Clone> Statements<M, E> {
 
 /// The duty to learn a statement. Dropped without a word, it passes to whoever waits or comes next.
 #[derive(Debug)]
-pub struct Learning<'a, M, E: Clone> {
+pub struct Learning<'a, M: Send + Sync + 'static, E: Clone> {
     statements: &'a Statements<M, E>,
     sql: Box<str>,
     signature: Box<[u32]>,
     sender: Option<watch::Sender<Lesson<M, E>>>,
 }
 
-impl<M, E: Clone> Learning<'_, M, E> {
+impl<M: Send + Sync + 'static, E: Clone> Learning<'_, M, E> {
     /// Tells what was learned, to all who wait; only a success is kept.
     pub fn finish(mut self, lesson: Result<M, E>) -> Result<Arc<M>, E> {
         let lesson = lesson.map(Arc::new);
@@ -189,7 +254,7 @@ impl<M, E: Clone> Learning<'_, M, E> {
     }
 }
 
-impl<M, E: Clone> Drop for Learning<'_, M, E> {
+impl<M: Send + Sync + 'static, E: Clone> Drop for Learning<'_, M, E> {
     fn drop(&mut self) {
         if self.sender.is_some() {
             self.settle(None);
@@ -280,6 +345,22 @@ mod tests {
         let new = learn(&statements, "a").finish(Ok(2)).unwrap();
         statements.invalidate("a", &[], &old);
         assert!(matches!(statements.look_up("a", &[]), Lookup::Known(known) if Arc::ptr_eq(&known, &new)));
+    }
+
+    #[test]
+    fn what_a_thread_remembers_is_what_is_known() {
+        let (statements, others) = (Toy::default(), Toy::default());
+        let sql = "a".to_owned();
+        assert_eq!(statements.recall(&sql), None);
+        let old = learn(&statements, &sql).finish(Ok(1)).unwrap();
+        statements.remember(&sql, &old);
+        assert_eq!(statements.recall(&sql), Some(Arc::new(1)));
+        assert_eq!(others.recall(&sql), None, "another registry");
+        assert_eq!(statements.recall("b"), None);
+        statements.invalidate(&sql, &[], &old);
+        assert_eq!(statements.recall(&sql), None, "invalidated");
+        statements.remember(&sql, &old);
+        assert_eq!(statements.recall(&sql), None, "what is known no more is not remembered");
     }
 
     #[test]

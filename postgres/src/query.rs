@@ -15,7 +15,7 @@ use crate::reply::{self, Reader, Shape};
 use crate::row::Row;
 use crate::server_error::SqlState;
 use crate::statement::{Statement, signature};
-use crate::wire::backend::ColumnDescription;
+use crate::wire::backend::{self, ColumnDescription};
 use crate::wire::frontend;
 
 const NO_ROW: &str = "the query returned no row";
@@ -114,9 +114,9 @@ impl Pool {
     pub async fn execute(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
         let (_, reply) = self.ask(sql, parameters).await?;
         let mut reader = Reader::new(self.language(), &reply);
-        let affected = reply::rows(&mut reader, |_| Ok(()))?;
+        let tag = reply::rows(&mut reader, |_| Ok(()))?;
         reply::finish(&mut reader)?;
-        Ok(affected)
+        Ok(backend::rows_affected(tag))
     }
 
     /// Runs a statement, healed once if what was known of it does not hold any more. The reply may hold an error of
@@ -124,7 +124,11 @@ impl Pool {
     async fn ask(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(Arc<Statement>, Bytes), Error> {
         let mut healed = false;
         loop {
-            let statement = self.statement(sql, &[]).await?;
+            let statement = match self.language().statements.recall(sql) {
+                Some(statement) => statement,
+                // Boxed: not the usual way, and its state would make every query's future larger.
+                None => Box::pin(self.statement(sql, &[])).await?,
+            };
             let answered = self
                 .run(&[&statement.preparation], |out| frontend::execute_and_sync(&statement, parameters, out))
                 .await?;

@@ -97,15 +97,15 @@ pub(crate) fn shape(postgres: &Postgres, reply: &Bytes) -> Result<Shape, Error> 
     }
 }
 
-/// Where every row of one statement is, into `keep`; the number of rows affected.
-pub(crate) fn rows(
-    reader: &mut Reader<'_>,
+/// Where every row of one statement is, into `keep`; the tag of its end.
+pub(crate) fn rows<'a>(
+    reader: &mut Reader<'a>,
     mut keep: impl FnMut(Range<usize>) -> Result<(), Error>,
-) -> Result<u64, Error> {
+) -> Result<&'a [u8], Error> {
     loop {
         match reader.next()? {
             Part::Row(body) => keep(body)?,
-            Part::Complete(tag) => return Ok(backend::rows_affected(tag)),
+            Part::Complete(tag) => return Ok(tag),
             // From a connection that prepared the statement in this trip; see `new_description`.
             Part::Parameters(_) | Part::Columns(_) | Part::NoColumns => {}
             Part::Ready(_) => return Err(Error::peer("a statement without its end")),

@@ -14,12 +14,14 @@ use crate::pool::Pool;
 use crate::reply::{self, Shape};
 use crate::row::Column;
 use crate::wire::backend::ColumnDescription;
-use crate::wire::frontend;
+use crate::wire::frontend::{self, Template};
 
 /// What is known of a statement.
 #[derive(Debug)]
 pub(crate) struct Statement {
     pub(crate) name: String,
+    /// What its Bind begins with and what follows its parameters.
+    pub(crate) template: Template,
     pub(crate) preparation: Preparation,
     pub(crate) parameters: Vec<Type>,
     pub(crate) columns: Vec<Column>,
@@ -42,14 +44,18 @@ impl Pool {
     pub(crate) async fn statement(&self, sql: &str, types: &[Type]) -> Result<Arc<Statement>, Error> {
         let signature = signature(types);
         loop {
-            // Boxed where something has to be waited for: the usual case finds the statement at once.
             match self.language().statements.look_up(sql, &signature) {
-                Lookup::Known(statement) => return Ok(statement),
+                Lookup::Known(statement) => {
+                    if signature.is_empty() {
+                        self.language().statements.remember(sql, &statement);
+                    }
+                    return Ok(statement);
+                }
                 Lookup::Learn(learning) => {
-                    return learning.finish(Box::pin(self.learn(sql, types)).await);
+                    return learning.finish(self.learn(sql, types).await);
                 }
                 Lookup::Wait(waiting) => {
-                    if let Some(lesson) = Box::pin(waiting.lesson()).await {
+                    if let Some(lesson) = waiting.lesson().await {
                         return lesson;
                     }
                 }
@@ -98,7 +104,9 @@ impl Pool {
             columns.push(Column::new(column, ty));
         }
         let preparation = frontend::preparation(id, sql, &parameters)?;
-        Ok(Statement { name: frontend::statement_name(id), preparation, parameters, columns })
+        let name = frontend::statement_name(id);
+        let template = Template::new(&name, parameters.len());
+        Ok(Statement { name, template, preparation, parameters, columns })
     }
 
     /// What was learned of a statement does not hold any more.

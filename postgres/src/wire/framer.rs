@@ -40,7 +40,7 @@ impl Framer for ReplyFramer {
                 return Ok(Framed { consumed, end: self.aside.then_some(End::Aside) });
             }
         }
-        while let Some((&tag, length, body)) = split(&input[consumed..])? {
+        while let Some((tag, length, body)) = split(&input[consumed..])? {
             match tag {
                 b'Z' => {
                     let Some(&status) = body.first() else { break };
@@ -97,10 +97,10 @@ impl Framer for ReplyFramer {
 }
 
 /// The type, the length with header, and as much of the body as has come, of the message at the front.
-fn split(input: &[u8]) -> Result<Option<(&u8, usize, &[u8])>, PeerFault> {
-    let Some((tag, rest)) = input.split_first() else { return Ok(None) };
-    let Some((length, body)) = rest.split_first_chunk::<4>() else { return Ok(None) };
-    let length = u32::from_be_bytes(*length) as usize;
+#[inline(always)]
+fn split(input: &[u8]) -> Result<Option<(u8, usize, &[u8])>, PeerFault> {
+    let Some((&[tag, a, b, c, d], body)) = input.split_first_chunk() else { return Ok(None) };
+    let length = u32::from_be_bytes([a, b, c, d]) as usize;
     if !(4..=MESSAGE_BYTES_MAX).contains(&length) {
         return Err(PeerFault(format!("a message of {length} bytes")));
     }

@@ -105,23 +105,80 @@ fn bind(name: &str, types: &[Type], parameters: &[&(dyn ToSql + Sync)], out: &mu
         BindError::Serialization(error) => Error::caller(format!("parameter ${number}: {error}")),
     })?;
     if out.len() - begins_at > MESSAGE_BYTES_MAX {
-        return Err(Error::caller(format!(
-            "parameters of {} bytes are longer than any message can be",
-            out.len() - begins_at
-        )));
+        return Err(too_long(out.len() - begins_at));
     }
     Ok(())
 }
 
-/// Runs a statement once, with a Sync of its own.
+/// The bytes around the parameters of a statement's Bind, Execute and Sync, which are the same each time it runs.
+#[derive(Debug)]
+pub(crate) struct Template {
+    /// Bind, from its type byte to the number of parameters, without its length.
+    head: Box<[u8]>,
+}
+
+/// One result format, binary; Execute of the unnamed portal without a limit of rows; Sync.
+const TAIL: &[u8] = b"\0\x01\0\x01E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
+
+/// The part of [`TAIL`] that belongs to Bind.
+const TAIL_BIND_BYTES: usize = 4;
+
+impl Template {
+    pub(crate) fn new(name: &str, parameters: usize) -> Template {
+        // The unnamed portal, the statement, one format for all parameters (or for none), and how many they are.
+        let head = [b"B\0\0\0\0\0", name.as_bytes(), b"\0"].concat();
+        let formats: &[u8] = if parameters > 0 { b"\0\x01\0\x01" } else { b"\0\0" };
+        let count = u16::try_from(parameters).unwrap_or(u16::MAX).to_be_bytes();
+        Template { head: [head.as_slice(), formats, &count].concat().into() }
+    }
+}
+
+/// Runs a statement once, with a Sync of its own: what every query does, so it writes from a template.
 pub(crate) fn execute_and_sync(
     statement: &Statement,
     parameters: &[&(dyn ToSql + Sync)],
     out: &mut BytesMut,
 ) -> Result<(), Error> {
-    execute(&statement.name, &statement.parameters, parameters, out)?;
-    sync(out);
+    let types = &statement.parameters;
+    let text = |(value, ty): (&&(dyn ToSql + Sync), &Type)| matches!(value.encode_format(ty), Format::Text);
+    if parameters.len() != types.len() || parameters.len() > PARAMETERS_MAX || parameters.iter().zip(types).any(text) {
+        execute(&statement.name, types, parameters, out)?;
+        sync(out);
+        return Ok(());
+    }
+    let begins_at = out.len();
+    out.extend_from_slice(&statement.template.head);
+    for (index, (value, ty)) in parameters.iter().zip(types).enumerate() {
+        let at = out.len();
+        out.extend_from_slice(&[0; 4]);
+        let null = value.to_sql_checked(ty, out).map_err(|error| Error::parameter(index + 1, error))?;
+        let length = match null {
+            postgres_types::IsNull::Yes => -1,
+            postgres_types::IsNull::No => length_of(out.len() - at - 4)?,
+        };
+        patch(out, at, length);
+    }
+    let length = length_of(out.len() - begins_at - 1 + TAIL_BIND_BYTES)?;
+    patch(out, begins_at + 1, length);
+    out.extend_from_slice(TAIL);
     Ok(())
+}
+
+fn patch(out: &mut BytesMut, at: usize, length: i32) {
+    if let Some(place) = out.get_mut(at..at + 4) {
+        place.copy_from_slice(&length.to_be_bytes());
+    }
+}
+
+fn length_of(bytes: usize) -> Result<i32, Error> {
+    if bytes > MESSAGE_BYTES_MAX {
+        return Err(too_long(bytes));
+    }
+    Ok(bytes as i32)
+}
+
+fn too_long(bytes: usize) -> Error {
+    Error::caller(format!("parameters of {bytes} bytes are longer than any message can be"))
 }
 
 /// Runs a statement once and has its columns told: for a reply that several statements share.
@@ -171,6 +228,32 @@ mod tests {
         let too_many = execute("s1", &vec![Type::INT4; PARAMETERS_MAX + 1], &many, &mut out).unwrap_err();
         assert!(too_many.is_caller() && too_many.to_string().contains("65536"), "{too_many}");
         execute("s1", &vec![Type::INT4; PARAMETERS_MAX], &many[1..], &mut out).unwrap();
+    }
+
+    #[test]
+    fn the_template_writes_what_the_library_would() {
+        let parameters: Vec<(Type, Box<dyn ToSql + Sync>)> = vec![
+            (Type::INT4, Box::new(7_i32)),
+            (Type::TEXT, Box::new("seven")),
+            (Type::INT8, Box::new(None::<i64>)),
+            (Type::BYTEA, Box::new(vec![0_u8; 1000])),
+        ];
+        for count in 0..=parameters.len() {
+            let types: Vec<Type> = parameters.iter().take(count).map(|(ty, _)| ty.clone()).collect();
+            let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().take(count).map(|(_, value)| &**value).collect();
+            let statement = Statement {
+                name: "s12".to_owned(),
+                template: Template::new("s12", count),
+                preparation: preparation(Some(StatementId(12)), "select", &types).unwrap(),
+                parameters: types,
+                columns: Vec::new(),
+            };
+            let (mut ours, mut theirs) = (BytesMut::new(), BytesMut::new());
+            execute_and_sync(&statement, &values, &mut ours).unwrap();
+            execute("s12", &statement.parameters, &values, &mut theirs).unwrap();
+            sync(&mut theirs);
+            assert_eq!(ours, theirs, "{count} parameters");
+        }
     }
 
     #[test]
