@@ -43,9 +43,14 @@ impl Framer for ReplyFramer {
         while let Some((tag, length, body)) = split(&input[consumed..])? {
             match tag {
                 b'Z' => {
+                    let malformed = || PeerFault("a malformed ReadyForQuery".to_owned());
+                    // Before the body: with a wrong length there may never be one.
+                    if length != HEADER_BYTES + 1 {
+                        return Err(malformed());
+                    }
                     let Some(&status) = body.first() else { break };
-                    if length != HEADER_BYTES + 1 || !matches!(status, b'I' | b'T' | b'E') {
-                        return Err(PeerFault("a malformed ReadyForQuery".to_owned()));
+                    if !matches!(status, b'I' | b'T' | b'E') {
+                        return Err(malformed());
                     }
                     if expecting == 0 {
                         return Err(PeerFault("a ReadyForQuery that nothing asked for".to_owned()));
@@ -207,6 +212,7 @@ mod tests {
             ("a ready nobody asked for", b"Z\0\0\0\x05I", 0),
             ("an unknown session state", b"Z\0\0\0\x05X", 1),
             ("a long ready", b"Z\0\0\0\x06II", 1),
+            ("a ready without a state", b"Z\0\0\0\x04", 1),
             ("COPY IN", b"G\0\0\0\x07\0\0\0", 1),
             ("an endless error", b"E\x10\0\0\0", 1),
             ("authentication in mid-session", b"R\0\0\0\x08\0\0\0\0", 1),
