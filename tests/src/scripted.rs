@@ -237,32 +237,32 @@ pub fn greeting() -> Vec<u8> {
 
 /// What a good server says to these messages, where each statement returns its `int4` parameter.
 pub fn answer(requests: &[Request]) -> Vec<u8> {
-    answer_but(requests, |_| None)
+    answers(requests).concat()
 }
 
 /// The same, but for the messages to which `other` has an answer.
 pub fn answer_but(requests: &[Request], mut other: impl FnMut(&Request) -> Option<Vec<u8>>) -> Vec<u8> {
-    let mut reply = Vec::new();
+    let good = answers(requests).into_iter().zip(requests);
+    good.map(|(answer, request)| other(request).unwrap_or(answer)).collect::<Vec<_>>().concat()
+}
+
+/// What a good server says to each of these messages.
+pub fn answers(requests: &[Request]) -> Vec<Vec<u8>> {
     let mut value = None;
-    for request in requests {
-        if let Request::Bind { values, .. } = request {
+    let answer = |request: &Request| match request {
+        Request::Parse { .. } => message::parse_complete(),
+        Request::Describe { kind: b'S' } => [message::parameter_description(&[INT4]), echo_column()].concat(),
+        Request::Describe { .. } => echo_column(),
+        Request::Bind { values, .. } => {
             value = values.first().cloned().flatten();
+            message::bind_complete()
         }
-        let said = other(request).unwrap_or_else(|| match request {
-            Request::Parse { .. } => message::parse_complete(),
-            Request::Describe { kind: b'S' } => [message::parameter_description(&[INT4]), echo_column()].concat(),
-            Request::Describe { .. } => echo_column(),
-            Request::Bind { .. } => message::bind_complete(),
-            Request::Execute => {
-                [message::data_row(&[value.as_deref()]), message::command_complete("SELECT 1")].concat()
-            }
-            Request::Close { .. } => message::close_complete(),
-            Request::Sync => message::ready(b'I'),
-            Request::Terminate => Vec::new(),
-        });
-        reply.extend(said);
-    }
-    reply
+        Request::Execute => [message::data_row(&[value.as_deref()]), message::command_complete("SELECT 1")].concat(),
+        Request::Close { .. } => message::close_complete(),
+        Request::Sync => message::ready(b'I'),
+        Request::Terminate => Vec::new(),
+    };
+    requests.iter().map(answer).collect()
 }
 
 /// What a good server says to these messages when the first of those that `fails` names is refused with `error`: it passes
