@@ -31,6 +31,7 @@ pub struct Body {
 }
 
 impl Body {
+    #[inline]
     pub(crate) fn new(incoming: Incoming, link: Rc<Link>, request_number: u64) -> Body {
         let bytes_left = link.thread().limits.body_bytes_max;
         let incoming = Some(incoming).filter(|incoming| !incoming.is_end_stream());

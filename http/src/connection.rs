@@ -66,13 +66,16 @@ pub(crate) async fn serve<H: Handler>(
     let service = service_fn(|request| service::call(&link, &handler, request));
     let mut connection = http.serve_connection(TokioIo::new(Socket(Rc::clone(&link))), service);
 
-    let end = poll_fn(|context| {
+    // The task's waker is the same for life.
+    let set_waker = poll_fn(|context| {
         link.set_waker(context.waker());
-        match link.expiry() {
-            // The handler waits for the body, and is the one to be told.
-            None | Some(Expiry::Body) => poll_turn(&mut connection, &link, context),
-            Some(expiry) => Poll::Ready(End::Expired(expiry)),
-        }
+        Poll::Ready(())
+    });
+    set_waker.await;
+    let end = poll_fn(|context| match link.expiry() {
+        // The handler waits for the body, and is the one to be told.
+        None | Some(Expiry::Body) => poll_turn(&mut connection, &link, context),
+        Some(expiry) => Poll::Ready(End::Expired(expiry)),
     });
     let end = end.await;
     let unparsed = connection.into_parts().read_buf;

@@ -11,8 +11,8 @@
 //!                                    Idle <── nothing to read ── Answer ── closing ──> Linger
 //! ```
 //!
-//! **Writes are gathered**: what hyper writes while more requests are known to wait is kept until the
-//! connection's turn ends, and leaves in one write. A turn never ends with bytes kept that the socket would
+//! **Writes are gathered**: the answers to pipelined requests, from the second on, are kept until the
+//! connection's turn ends, and leave in one write. A turn never ends with bytes kept that the socket would
 //! take, so nobody waits for a neighbour in the pipeline. (hyper's own `pipeline_flush` keeps an answer back
 //! for as long as the start of a next request is in its buffer, a stray line end included; so it is off.)
 
@@ -31,6 +31,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use crate::HeaderMap;
+use crate::request::request_bytes;
 use crate::thread::{Stage, Thread};
 
 /// Answers kept for one write at most; past it hyper has to wait for the client.
@@ -38,6 +39,10 @@ const UNSENT_BYTES_MAX: usize = 64 * 1024;
 
 /// Memory that a connection keeps for its next gathered write; more is given back.
 const UNSENT_BYTES_KEPT: usize = 4 * 1024;
+
+/// The shortest request: `GET / HTTP/1.0` and its line ends. Less than that past the end of a request is the
+/// line end that some clients send after a body, or spaces in its head.
+const REQUEST_BYTES_MIN: u64 = 18;
 
 /// What a connection is doing, which tells how long it may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,9 +86,11 @@ pub(crate) struct Link {
     write_blocked_since: Cell<Option<u32>>,
     expiry: Cell<Option<Expiry>>,
     waker: RefCell<Option<Waker>>,
-    /// Heads that were read in full and not handed to a handler yet, as far as the bytes tell: the ends of
-    /// heads among them are counted. A body that looks like a head makes it too high until the next pause.
-    heads_waiting: Cell<u32>,
+    /// Bytes read between requests that no request has been made of yet.
+    bytes_unclaimed: Cell<u64>,
+    /// Those that had been read when the current request began, its own among them. None: it was in hyper's
+    /// buffer already, behind the one before it.
+    bytes_of_request: Cell<u64>,
     requests: Cell<u64>,
     peer_closed: Cell<bool>,
     is_cut_short: Cell<bool>,
@@ -102,7 +109,8 @@ impl Link {
             write_blocked_since: Cell::new(None),
             expiry: Cell::new(None),
             waker: RefCell::new(None),
-            heads_waiting: Cell::new(0),
+            bytes_unclaimed: Cell::new(0),
+            bytes_of_request: Cell::new(0),
             requests: Cell::new(0),
             peer_closed: Cell::new(false),
             is_cut_short: Cell::new(false),
@@ -112,6 +120,7 @@ impl Link {
         }
     }
 
+    #[inline]
     pub(crate) fn thread(&self) -> &Rc<Thread> {
         &self.thread
     }
@@ -122,38 +131,53 @@ impl Link {
 
     // ----- phases -----
 
+    #[inline]
     pub(crate) fn phase(&self) -> Phase {
         self.phase.get()
     }
 
+    #[inline]
     pub(crate) fn enter(&self, phase: Phase) {
         self.phase.set(phase);
         self.since.set(self.thread.now());
     }
 
     /// Goes back to waiting for a body whose time began at tick `since`.
+    #[inline]
     pub(crate) fn enter_body(&self, since: u32) {
         self.phase.set(Phase::Body);
         self.since.set(since);
     }
 
     /// A head is complete: the next request begins. Its number tells it from the others of the connection.
+    #[inline]
     pub(crate) fn begin_request(&self) -> u64 {
         self.enter(Phase::Request);
-        self.heads_waiting.set(self.heads_waiting.get().saturating_sub(1));
+        self.bytes_of_request.set(self.bytes_unclaimed.replace(0));
         let number = self.requests.get() + 1;
         self.requests.set(number);
         number
     }
 
+    #[inline]
     pub(crate) fn request_number(&self) -> u64 {
         self.requests.get()
     }
 
     /// Whether the answer in the making is the connection's last because the server stops. Requests that were
     /// read already are answered first.
+    #[inline]
     pub(crate) fn ends_after_this(&self) -> bool {
-        self.thread.stage() >= Stage::Stopping && self.heads_waiting.get() == 0
+        self.thread.stage() >= Stage::Stopping && !self.has_more_requests()
+    }
+
+    /// Whether more requests were read than the current one. hyper does not tell, and looking for the ends of
+    /// heads in all that is read would cost every request; so it is worked out only when a stop asks.
+    #[cold]
+    fn has_more_requests(&self) -> bool {
+        let read = self.bytes_of_request.get();
+        let own = self.head.borrow().as_ref().map_or(read, |head| request_bytes(head));
+        read == 0 || read.saturating_sub(own) >= REQUEST_BYTES_MIN
     }
 
     pub(crate) fn peer_closed(&self) -> bool {
@@ -171,11 +195,9 @@ impl Link {
 
     // ----- the clock -----
 
-    /// How to wake the task of the connection, which is the same task for life.
+    /// How to wake the task of the connection.
     pub(crate) fn set_waker(&self, waker: &Waker) {
-        if self.waker.borrow().is_none() {
-            *self.waker.borrow_mut() = Some(waker.clone());
-        }
+        *self.waker.borrow_mut() = Some(waker.clone());
     }
 
     pub(crate) fn wake(&self) {
@@ -212,6 +234,7 @@ impl Link {
         }
     }
 
+    #[inline]
     pub(crate) fn expiry(&self) -> Option<Expiry> {
         self.expiry.get()
     }
@@ -228,16 +251,19 @@ impl Link {
     // ----- what the service leaves here -----
 
     /// Keeps a body that a handler did not read to its end.
+    #[inline]
     pub(crate) fn keep_unread_body(&self, body: Incoming) {
         self.unread_body.set(Some(body));
     }
 
+    #[inline]
     pub(crate) fn take_unread_body(&self) -> Option<Incoming> {
         self.unread_body.take()
     }
 
     /// Keeps the head of a request where its handler reads it, in the memory of the last one: requests are
     /// moved about, and a head is large.
+    #[inline]
     pub(crate) fn store_head(&self, parts: Parts) -> Rc<Parts> {
         let mut place = self.head.borrow_mut();
         if let Some(last) = &mut *place
@@ -252,6 +278,7 @@ impl Link {
 
     /// Lets go of the bytes of the head, which hold up the read buffer, and takes its header map, empty, for
     /// the answer. A head that the handler has kept stays as it is.
+    #[inline]
     pub(crate) fn take_header_map(&self) -> HeaderMap {
         let mut place = self.head.borrow_mut();
         let Some(head) = place.as_mut().and_then(Rc::get_mut) else {
@@ -265,11 +292,12 @@ impl Link {
 
     // ----- bytes -----
 
+    #[inline]
     pub(crate) fn poll_read(&self, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         match Pin::new(&mut *self.stream.borrow_mut()).poll_read(context, buffer) {
             Poll::Ready(Ok(())) => {
-                self.received(buffer.filled().get(before..).unwrap_or_default());
+                self.received(buffer.filled().len().saturating_sub(before));
                 Poll::Ready(Ok(()))
             }
             Poll::Pending => {
@@ -281,28 +309,31 @@ impl Link {
         }
     }
 
-    fn received(&self, bytes: &[u8]) {
-        if bytes.is_empty() {
+    #[inline]
+    fn received(&self, bytes: usize) {
+        if bytes == 0 {
             self.peer_closed.set(true);
             return;
         }
-        self.thread.counters.bytes_received.add(bytes.len() as u64);
+        self.thread.counters.bytes_received.add(bytes as u64);
         if matches!(self.phase.get(), Phase::Fresh | Phase::Answer | Phase::Idle) {
             self.enter(Phase::Head);
         }
         if self.phase.get() == Phase::Head {
-            self.heads_waiting.set(self.heads_waiting.get().saturating_add(self.thread.count_heads(bytes)));
+            self.bytes_unclaimed.set(self.bytes_unclaimed.get() + bytes as u64);
         }
     }
 
     /// Asked for bytes after an answer, there are none: hyper has dealt with all that was read.
+    #[inline]
     fn nothing_to_read(&self) {
         if self.phase.get() == Phase::Answer {
-            self.heads_waiting.set(0);
+            self.bytes_unclaimed.set(0);
             self.enter(Phase::Idle);
         }
     }
 
+    #[inline]
     fn is_to_close(&self) -> bool {
         match self.phase.get() {
             Phase::Idle => self.thread.stage() >= Stage::ClosingIdle,
@@ -311,10 +342,11 @@ impl Link {
         }
     }
 
-    /// Takes bytes to send: now, or at the end of the turn if more answers are likely to follow in it.
+    /// Takes bytes to send: now, or at the end of the turn if the answer is one of several. That shows at the
+    /// second of them, so the first leaves at once.
     pub(crate) fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let is_empty = self.unsent.borrow().is_empty();
-        if is_empty && (self.heads_waiting.get() == 0 || bytes.len() >= UNSENT_BYTES_MAX) {
+        if is_empty && (self.bytes_of_request.get() > 0 || bytes.len() >= UNSENT_BYTES_MAX) {
             return self.poll_send(context, bytes);
         }
         if self.unsent.borrow().len() >= UNSENT_BYTES_MAX {
@@ -330,11 +362,16 @@ impl Link {
     }
 
     /// Sends what was kept.
+    #[inline]
     pub(crate) fn poll_flush(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut unsent = self.unsent.borrow_mut();
-        if unsent.is_empty() {
+        if self.unsent.borrow().is_empty() {
             return Poll::Ready(Ok(()));
         }
+        self.poll_send_kept(context)
+    }
+
+    fn poll_send_kept(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut unsent = self.unsent.borrow_mut();
         while !unsent.is_empty() {
             match ready!(self.poll_send(context, &unsent))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
@@ -347,6 +384,7 @@ impl Link {
         Poll::Ready(Ok(()))
     }
 
+    #[inline]
     fn poll_send(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let sent = Pin::new(&mut *self.stream.borrow_mut()).poll_write(context, bytes);
         match &sent {

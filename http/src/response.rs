@@ -102,11 +102,13 @@ impl Response {
         self.headers.as_ref()?.get(name)
     }
 
+    #[inline]
     pub(crate) fn closes(&self) -> bool {
         self.closes
     }
 
     /// What hyper sends. `spare` is an empty map to use, so that the usual answer allocates none.
+    #[inline]
     pub(crate) fn into_hyper(self, spare: HeaderMap) -> hyper::Response<Full<Bytes>> {
         let mut headers = match self.headers {
             Some(headers) => *headers,

@@ -129,6 +129,7 @@ fn panicked(link: &Link) -> Response {
 }
 
 /// The answer as hyper sends it. `is_read` says whether the request was read to its end.
+#[inline]
 fn finish(link: &Link, mut response: Response, is_read: bool) -> hyper::Response<Full<Bytes>> {
     if !is_read {
         link.cut_short();

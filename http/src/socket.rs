@@ -12,12 +12,14 @@ use crate::link::Link;
 pub(crate) struct Socket(pub(crate) Rc<Link>);
 
 impl AsyncRead for Socket {
+    #[inline]
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.0.poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for Socket {
+    #[inline]
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.0.poll_write(context, bytes)
     }

@@ -15,6 +15,7 @@ pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds without a locked instruction: only the thread that owns the counter calls this.
+    #[inline]
     pub(crate) fn add(&self, amount: u64) {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(amount), Ordering::Relaxed);
     }
@@ -45,6 +46,7 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
+    #[inline]
     pub(crate) fn count_response(&self, status: StatusCode) {
         let class = usize::from(status.as_u16() / 100);
         if let Some(counter) = self.responses.get(class.wrapping_sub(1)) {

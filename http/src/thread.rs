@@ -11,7 +11,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use memchr::memmem::Finder;
 use slab::Slab;
 use tokio::sync::Notify;
 
@@ -38,7 +37,6 @@ pub(crate) struct Thread {
     pub(crate) opened: Notify,
     /// Told when a connection was closed.
     pub(crate) closed: Notify,
-    head_end: Finder<'static>,
     tick: Cell<u32>,
     stage: Cell<Stage>,
     links: RefCell<Slab<Rc<Link>>>,
@@ -49,7 +47,6 @@ impl Thread {
         Thread {
             counters,
             limits,
-            head_end: Finder::new(b"\r\n\r\n"),
             opened: Notify::new(),
             closed: Notify::new(),
             tick: Cell::new(0),
@@ -58,30 +55,18 @@ impl Thread {
         }
     }
 
+    #[inline]
     pub(crate) fn now(&self) -> u32 {
         self.tick.get()
     }
 
+    #[inline]
     pub(crate) fn stage(&self) -> Stage {
         self.stage.get()
     }
 
     pub(crate) fn connections(&self) -> usize {
         self.links.borrow().len()
-    }
-
-    /// How many heads end in `bytes`. Almost always it is one, and at their end.
-    pub(crate) fn count_heads(&self, bytes: &[u8]) -> u32 {
-        let mut rest = bytes;
-        let mut heads = 0;
-        while let Some(start) = self.head_end.find(rest) {
-            heads += 1;
-            rest = rest.get(start + self.head_end.needle().len()..).unwrap_or_default();
-            if rest.is_empty() {
-                break;
-            }
-        }
-        heads
     }
 
     /// Lists a connection for as long as the returned value lives.
