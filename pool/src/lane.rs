@@ -4,9 +4,7 @@
 //! the slot are pushed in the same step, so that the order of bytes is the order of slots. The lock is never held
 //! across a system call, a wake-up or anybody's code. The other side is the driver.
 
-use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -162,7 +160,7 @@ impl<L: Language> Lane<L> {
         if let Some(driver) = driver {
             driver.wake();
         }
-        Ok(Answer { origin: Some(Origin { lane: Arc::clone(self), epoch }), key, fresh: true })
+        Ok(Answer { origin: Some(Origin { lane: Arc::clone(self), epoch }), key })
     }
 
     /// Stops taking statements; the driver finishes what is in flight and then does what `after_drain` says.
@@ -224,25 +222,17 @@ pub(crate) struct Answer<L: Language> {
     /// `None` once the outcome was taken.
     origin: Option<Origin<L>>,
     key: SlotKey,
-    /// Not polled since it was submitted with this task's waker, within this very poll of the task.
-    fresh: bool,
 }
 
-impl<L: Language> Future for Answer<L> {
-    type Output = (Outcome, Origin<L>);
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if std::mem::take(&mut self.fresh) {
-            // The waker was registered by the submit just before; looking again would cost a lock for nothing.
-            return Poll::Pending;
-        }
-        let key = self.key;
-        let origin = self.origin.take().expect("an answer is not polled after it was ready");
-        let polled = origin.lane.lock().pipeline.poll(key, cx.waker());
-        match polled {
-            Poll::Ready(outcome) => Poll::Ready((outcome, origin)),
-            Poll::Pending => {
-                self.origin = Some(origin);
+impl<L: Language> Answer<L> {
+    /// The outcome, once. Not asked again after it was ready.
+    pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<(Outcome, Origin<L>)> {
+        let Some(origin) = &self.origin else { return Poll::Pending };
+        let polled = origin.lane.lock().pipeline.poll(self.key, cx.waker());
+        match (polled, self.origin.take()) {
+            (Poll::Ready(outcome), Some(origin)) => Poll::Ready((outcome, origin)),
+            (_, origin) => {
+                self.origin = origin;
                 Poll::Pending
             }
         }

@@ -28,6 +28,7 @@
 //! | [`route`] | which lane a statement takes: a pure function |
 //! | `lane`, `driver` | one connection: its two ends, and the task that writes and reads |
 //! | `budget`, `growth`, `plan`, `connect`, `backoff` | the one budget of connections, and how they come to be |
+//! | `run`, `submit` | one statement from its caller's side, and onto a lane |
 //! | `waiters` | what happens when every lane is full |
 //! | `pool`, `registry` | the pool, and who shares it |
 
@@ -48,9 +49,11 @@ mod pool;
 mod prepared;
 mod registry;
 pub mod route;
+mod run;
 mod socket;
 mod statements;
 mod stats;
+mod submit;
 mod waiters;
 
 pub use error::{AcquireTimeout, ConnectCause, ConnectFailure, Failure, Loss, LossCause};
@@ -59,7 +62,8 @@ pub use language::{
 };
 pub use limits::{LaneLimits, PoolLimits};
 pub use pipeline::Outcome;
-pub use pool::{Answered, Pool};
+pub use pool::Pool;
 pub use registry::Registry;
+pub use run::{Answered, Run};
 pub use statements::{Learning, Lookup, Statements};
 pub use stats::{LaneStats, PoolStats};

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::oneshot;
 
@@ -58,7 +59,7 @@ impl Waiters {
         let (sender, verdict) = oneshot::channel();
         queue.waiting.push_back((ticket, sender));
         drop(queue);
-        Ok(Place { waiters: Arc::clone(self), ticket, verdict, granted: false })
+        Ok(Place { waiters: Arc::clone(self), ticket, since: Instant::now(), verdict, granted: false })
     }
 
     /// There is room for `room` statements: grants as many, less those granted and not used yet.
@@ -88,11 +89,17 @@ impl Waiters {
 pub(crate) struct Place {
     waiters: Arc<Waiters>,
     ticket: u64,
+    since: Instant,
     verdict: oneshot::Receiver<Verdict>,
     granted: bool,
 }
 
 impl Place {
+    /// When the caller joined the queue.
+    pub(crate) fn since(&self) -> Instant {
+        self.since
+    }
+
     /// Waits for a grant.
     pub(crate) async fn granted(&mut self) -> Verdict {
         match (&mut self.verdict).await {

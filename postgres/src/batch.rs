@@ -1,6 +1,5 @@
 //! `batch`: several statements of one caller under one Sync: one round trip, all or nothing, on a shared connection.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -85,35 +84,32 @@ impl<'a> Batch<'a> {
     ///
     /// As for a single statement; nothing has happened then, and [`Error::batch_index`] says which one failed, where
     /// one did. When the connection was lost after it was sent, it is unknown whether all or nothing has happened.
-    pub fn run(self) -> impl Future<Output = Result<Vec<BatchResult>, Error>> + Send + 'a {
-        async move {
-            if self.statements.is_empty() {
-                return Ok(Vec::new());
+    pub async fn run(self) -> Result<Vec<BatchResult>, Error> {
+        if self.statements.is_empty() {
+            return Ok(Vec::new());
+        }
+        if self.statements.len() > STATEMENTS_MAX {
+            let count = self.statements.len();
+            return Err(Error::caller(format!("a batch of {count} statements; it may have {STATEMENTS_MAX}")));
+        }
+        let mut healed = false;
+        loop {
+            let mut known = Vec::with_capacity(self.statements.len());
+            for (index, (sql, _)) in self.statements.iter().enumerate() {
+                known.push(self.pool.statement(sql, &[]).await.map_err(|error| error.in_batch(index))?);
             }
-            if self.statements.len() > STATEMENTS_MAX {
-                let count = self.statements.len();
-                return Err(Error::caller(format!("a batch of {count} statements; it may have {STATEMENTS_MAX}")));
-            }
-            let mut healed = false;
-            loop {
-                let mut known = Vec::with_capacity(self.statements.len());
-                for (index, (sql, _)) in self.statements.iter().enumerate() {
-                    known.push(self.pool.statement(sql, &[]).await.map_err(|error| error.in_batch(index))?);
-                }
-                let preparations: Vec<_> = known.iter().map(|statement| &statement.preparation).collect();
-                let answered = self.pool.run(&preparations, |out| self.encode(&known, out)).await?;
-                match self.read(&known, &answered.reply).await {
-                    Ok(results) => return Ok(results),
-                    Err(error) => {
-                        // The whole batch was undone, so running it again cannot run it twice.
-                        let stale =
-                            |statement: &Arc<Statement>, sql: &str| self.pool.heal(sql, &[], statement, &answered);
-                        let heals = known.iter().zip(&self.statements).filter(|(known, (sql, _))| stale(known, sql));
-                        if healed || heals.count() == 0 {
-                            return Err(error);
-                        }
-                        healed = true;
+            let preparations: Vec<_> = known.iter().map(|statement| &statement.preparation).collect();
+            let answered = self.pool.run(&preparations, |out| self.encode(&known, out)).await?;
+            match self.read(&known, &answered.reply).await {
+                Ok(results) => return Ok(results),
+                Err(error) => {
+                    // The whole batch was undone, so running it again cannot run it twice.
+                    let stale = |statement: &Arc<Statement>, sql: &str| self.pool.heal(sql, &[], statement, &answered);
+                    let heals = known.iter().zip(&self.statements).filter(|(known, (sql, _))| stale(known, sql));
+                    if healed || heals.count() == 0 {
+                        return Err(error);
                     }
+                    healed = true;
                 }
             }
         }

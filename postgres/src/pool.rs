@@ -113,7 +113,7 @@ impl Pool {
     pub(crate) fn run<'a>(
         &'a self,
         preparations: &'a [&'a Preparation],
-        encode: impl Fn(&mut BytesMut) -> Result<(), Error> + Send + Sync + 'a,
+        encode: impl Fn(&mut BytesMut) -> Result<(), Error> + Send + Sync + Unpin + 'a,
     ) -> impl Future<Output = Result<Answered<Postgres>, Error>> + Send + 'a {
         self.pool.run(preparations, encode)
     }

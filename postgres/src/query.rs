@@ -50,7 +50,8 @@ impl Pool {
     ///
     /// Also when there is no row, or more than one.
     pub async fn query_one(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Row, Error> {
-        self.query_opt(sql, parameters).await?.ok_or_else(|| Error::row_count(NO_ROW))
+        let (statement, reply) = self.ask(sql, parameters).await?;
+        one_row(self.language(), statement, reply)?.ok_or_else(|| Error::row_count(NO_ROW))
     }
 
     /// Runs a query that returns at most one row.
@@ -136,7 +137,12 @@ impl Pool {
                 healed = true;
                 continue;
             }
-            return self.current(sql, &[], statement, answered).await;
+            return match reply::new_description(&answered.reply)? {
+                None => Ok((statement, answered.reply)),
+                Some(columns) => {
+                    Ok((Box::pin(self.described_as(sql, &[], &statement, columns)).await?, answered.reply))
+                }
+            };
         }
     }
 
@@ -170,7 +176,10 @@ impl Pool {
                 healed = true;
                 continue;
             }
-            return self.current(sql, &types, statement, answered).await;
+            return match reply::new_description(&answered.reply)? {
+                None => Ok((statement, answered.reply)),
+                Some(columns) => Ok((self.described_as(sql, &types, &statement, columns).await?, answered.reply)),
+            };
         }
     }
 
@@ -254,22 +263,8 @@ impl Pool {
         }
     }
 
-    /// The statement as this reply describes it: a connection that prepared it just now says what its columns are.
-    async fn current(
-        &self,
-        sql: &str,
-        types: &[Type],
-        statement: Arc<Statement>,
-        answered: Answered<Postgres>,
-    ) -> Result<(Arc<Statement>, Bytes), Error> {
-        let reply = answered.reply;
-        match reply::new_description(&reply)? {
-            None => Ok((statement, reply)),
-            Some(columns) => Ok((Box::pin(self.described_as(sql, types, &statement, columns)).await?, reply)),
-        }
-    }
-
-    /// The statement with these columns. If they are not those that were known, they count from here on.
+    /// The statement with these columns, as a connection that prepared it just now tells them. If they are not those
+    /// that were known, they count from here on.
     pub(crate) async fn described_as(
         &self,
         sql: &str,

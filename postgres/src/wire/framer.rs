@@ -101,9 +101,11 @@ impl Framer for ReplyFramer {
     }
 }
 
-/// The type, the length with header, and as much of the body as has come, of the message at the front.
+/// The front of a message: its type, its length with header, and as much of its body as has come.
+type Front<'a> = (u8, usize, &'a [u8]);
+
 #[inline(always)]
-fn split(input: &[u8]) -> Result<Option<(u8, usize, &[u8])>, PeerFault> {
+fn split(input: &[u8]) -> Result<Option<Front<'_>>, PeerFault> {
     let Some((&[tag, a, b, c, d], body)) = input.split_first_chunk() else { return Ok(None) };
     let length = u32::from_be_bytes([a, b, c, d]) as usize;
     if !(4..=MESSAGE_BYTES_MAX).contains(&length) {

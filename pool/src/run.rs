@@ -1,0 +1,210 @@
+//! `Run`: one statement from its caller's side, from the call to the reply.
+//!
+//! ```text
+//!  Start ── room on a lane ──────────────────────────> InFlight ── reply ──> Answered
+//!    │                                                   │
+//!    └── none ──> Waiting ── granted ──> (room again) ───┘
+//!    ^                                                   │
+//!    └────────── lost, and no byte of it had left <──────┘
+//! ```
+//!
+//! A future written by hand: it is part of every query's future, and as an `async fn` it was four times as large.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+
+use crate::connect::within;
+use crate::error::Failure;
+use crate::lane::{Answer, Origin};
+use crate::language::{Language, Preparation, StatementId};
+use crate::pipeline::Outcome;
+use crate::pool::{Inner, Pool};
+use crate::submit::NoRoom;
+use crate::waiters::Place;
+
+/// How often a statement is moved to another lane because its own was lost before any byte of it had left. A server
+/// that takes connections and drops them at once must not keep a caller for ever.
+const RESUBMITS_MAX: u32 = 8;
+
+/// A reply, and where it came from.
+pub struct Answered<L: Language> {
+    /// The reply, as the server sent it.
+    pub reply: Bytes,
+    /// Whether it holds an error.
+    pub failed: bool,
+    origin: Origin<L>,
+}
+
+impl<L: Language> fmt::Debug for Answered<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Answered").field("reply", &self.reply).finish_non_exhaustive()
+    }
+}
+
+impl<L: Language> Answered<L> {
+    /// The reply says that the connection had not prepared this statement after all.
+    pub fn forget_prepared(&self, id: StatementId) {
+        self.origin.forget(id);
+    }
+
+    /// The reply says that the connection has dropped all its prepared statements.
+    pub fn forget_all_prepared(&self) {
+        self.origin.forget_all();
+    }
+}
+
+/// A statement on its way. Dropping it abandons the statement: queued, it runs; not queued, it never will.
+pub struct Run<'a, L: Language, F> {
+    pool: &'a Pool<L>,
+    preparations: &'a [&'a Preparation],
+    encode: F,
+    stage: Stage<L>,
+    resubmits: u32,
+}
+
+type WaitForRoom = Pin<Box<dyn Future<Output = Result<Place, Failure>> + Send>>;
+
+enum Stage<L: Language> {
+    Start,
+    /// Boxed: the slow path, whose state would make every query's future larger.
+    Waiting(WaitForRoom),
+    InFlight(Answer<L>),
+}
+
+impl<L: Language, F> fmt::Debug for Run<'_, L, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let stage = match self.stage {
+            Stage::Start => "start",
+            Stage::Waiting(_) => "waiting",
+            Stage::InFlight(_) => "in flight",
+        };
+        f.debug_struct("Run").field("stage", &stage).finish_non_exhaustive()
+    }
+}
+
+impl<L: Language> Pool<L> {
+    /// Sends one submission and waits for its reply.
+    ///
+    /// `encode` writes the payload; it runs again if the statement has to go to another connection, and never under a
+    /// lock. The output is an error if `encode` returns one, or a [`Failure`].
+    pub fn run<'a, E, F>(&'a self, preparations: &'a [&'a Preparation], encode: F) -> Run<'a, L, F>
+    where
+        F: Fn(&mut BytesMut) -> Result<(), E> + Unpin,
+    {
+        Run { pool: self, preparations, encode, stage: Stage::Start, resubmits: 0 }
+    }
+}
+
+impl<L, F, E> Future for Run<'_, L, F>
+where
+    L: Language,
+    F: Fn(&mut BytesMut) -> Result<(), E> + Unpin,
+    E: From<Failure>,
+{
+    type Output = Result<Answered<L>, E>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let run = self.get_mut();
+        loop {
+            let place = match &mut run.stage {
+                Stage::InFlight(answer) => {
+                    let Poll::Ready((outcome, origin)) = answer.poll(cx) else { return Poll::Pending };
+                    match run.settle(outcome, origin) {
+                        Some(settled) => return Poll::Ready(settled.map_err(E::from)),
+                        None => continue,
+                    }
+                }
+                Stage::Waiting(wait) => match wait.as_mut().poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure.into())),
+                    Poll::Ready(Ok(place)) => Some(place),
+                },
+                Stage::Start if run.pool.is_closed() => return Poll::Ready(Err(Failure::Closed.into())),
+                Stage::Start => None,
+            };
+            let inner = run.pool.inner();
+            match inner.submit(run.preparations, &run.encode, cx.waker(), place.is_some()) {
+                Ok(Ok(answer)) => {
+                    run.stage = Stage::InFlight(answer);
+                    // Its waker is registered: it cannot be there without being woken.
+                    return Poll::Pending;
+                }
+                Ok(Err(NoRoom::Wait)) => {
+                    run.stage = Stage::Waiting(Box::pin(wait_for_room(Arc::clone(inner), place)));
+                }
+                Ok(Err(NoRoom::Closed)) => return Poll::Ready(Err(Failure::Closed.into())),
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
+    }
+}
+
+impl<L: Language, F> Run<'_, L, F> {
+    /// What the outcome means for the caller; `None` when the statement starts anew.
+    fn settle(&mut self, outcome: Outcome, origin: Origin<L>) -> Option<Result<Answered<L>, Failure>> {
+        let inner = self.pool.inner();
+        Some(match outcome {
+            Outcome::Reply { bytes: reply, failed } => Ok(Answered { reply, failed, origin }),
+            Outcome::TooLarge => {
+                inner.counters.replies_too_large.add(1);
+                Err(Failure::ReplyTooLarge { reply_bytes_max: inner.limits.lane.reply_bytes_max })
+            }
+            Outcome::Lost { sent: false, .. } if self.resubmits < RESUBMITS_MAX => {
+                inner.counters.resubmits.add(1);
+                self.resubmits += 1;
+                self.stage = Stage::Start;
+                return None;
+            }
+            Outcome::Lost { sent, loss } => {
+                if sent {
+                    inner.counters.lost_after_sent.add(1);
+                }
+                Err(Failure::Lost { sent, loss })
+            }
+        })
+    }
+}
+
+/// Waits until room is granted. With a `place` that was granted room which came to nothing, from that place on.
+async fn wait_for_room<L: Language>(inner: Arc<Inner<L>>, place: Option<Place>) -> Result<Place, Failure> {
+    let mut place = match place {
+        Some(mut place) => {
+            place.requeue();
+            place
+        }
+        None => {
+            inner.counters.waits.add(1);
+            if let Some(failure) = inner.refused() {
+                return Err(Failure::Refused(failure));
+            }
+            inner.waiters.join()?
+        }
+    };
+    if inner.closing.load(Ordering::SeqCst) {
+        // Whoever closes the pool sets this first and then fails everyone who waits.
+        return Err(Failure::Closed);
+    }
+    // Asked after joining: a place that becomes free from here on is granted to us, and one that became free just
+    // before is seen here.
+    inner.grant();
+    inner.ensure_lane();
+    let waited = |place: &Place| place.since().elapsed();
+    let remaining = inner.limits.acquire_timeout.saturating_sub(waited(&place));
+    match within(remaining, place.granted()).await {
+        Some(Ok(())) => Ok(place),
+        Some(Err(failure)) => Err(failure),
+        None => {
+            let waited = waited(&place);
+            drop(place);
+            // A grant that came in this very moment was not used.
+            inner.grant();
+            Err(inner.acquire_timed_out(waited))
+        }
+    }
+}
