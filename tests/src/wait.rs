@@ -6,9 +6,9 @@ use std::time::Duration;
 /// Between two looks at a condition.
 const INTERVAL: Duration = Duration::from_millis(5);
 
-/// Looks at a condition: about a minute of them, which is far beyond what a loaded machine needs for anything that is
-/// waited for here.
-const TRIES: usize = 12_000;
+/// Looks at a condition: half a minute of them and more, which is far beyond what a loaded machine needs for anything
+/// that is waited for here.
+const TRIES: usize = 6_000;
 
 /// Past this, what ought to have ended is taken to hang. Not a measure of speed: no test comes near it.
 const HANGS_AFTER: Duration = Duration::from_secs(120);
@@ -18,7 +18,7 @@ const HANGS_AFTER: Duration = Duration::from_secs(120);
 /// # Panics
 ///
 /// When it does not come to hold; the panic says `what` was waited for.
-pub async fn wait_until<F: Future<Output = bool>>(what: &str, mut condition: impl FnMut() -> F) {
+pub async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
     for _ in 0..TRIES {
         if condition().await {
             return;
