@@ -186,7 +186,12 @@ impl<L: Language> Driver<L> {
                         break;
                     }
                 }
-                Ok(Some(Event::Farewell(bytes))) => self.farewell = Some(bytes),
+                Ok(Some(Event::Farewell(bytes))) => {
+                    // Not waited for: whoever says good-bye and stays would keep everyone in flight.
+                    self.farewell = Some(bytes);
+                    result = Err(LossCause::PeerClosed);
+                    break;
+                }
                 Ok(None) => break,
                 Err(fault) => {
                     result = Err(LossCause::Peer(fault));
@@ -195,19 +200,24 @@ impl<L: Language> Driver<L> {
             }
         }
         let large = inbound.held_bytes() > ABANDONED_CHECK_BYTES;
-        if !self.replies.is_empty() || large {
-            self.deliver(large);
+        let too_large = inbound.is_dropping();
+        if !self.replies.is_empty() || large || too_large {
+            self.deliver(large, too_large);
         }
         result
     }
 
-    fn deliver(&mut self, large: bool) {
+    fn deliver(&mut self, large: bool, too_large: bool) {
         let now_us = self.pool.now_us();
         let count = self.replies.len();
         let mut shared = self.lane.lock();
         let began_us = shared.pipeline.oldest_since_us().unwrap_or(now_us).max(self.last_progress_us);
         for outcome in self.replies.drain(..) {
             shared.pipeline.complete(outcome, &mut self.wake, now_us);
+        }
+        if too_large {
+            // Told now: whether the rest ever comes is up to the server.
+            shared.pipeline.complete_early(Outcome::TooLarge, &mut self.wake);
         }
         let abandoned = large && shared.pipeline.oldest_is_abandoned();
         self.lane.publish(&shared);

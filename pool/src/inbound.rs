@@ -89,6 +89,11 @@ impl<F: Framer> Inbound<F> {
         self.seen
     }
 
+    /// Whether what is left of the current reply is read and not kept.
+    pub fn is_dropping(&self) -> bool {
+        self.dropping
+    }
+
     /// Nobody waits for the current reply: read on, keep nothing.
     pub fn drop_current_reply(&mut self) {
         self.dropping = true;

@@ -143,8 +143,13 @@ impl Pipeline {
         if self.in_flight.is_empty() {
             self.oldest_since_us = now_us();
         }
-        let state = SlotState::Waiting(waker);
-        let index = match self.vacant.pop() {
+        let index = self.occupy(begins_at, SlotState::Waiting(waker));
+        self.in_flight.push_back(index);
+        Ok(SlotKey { index, generation: self.slots[index as usize].generation })
+    }
+
+    fn occupy(&mut self, begins_at: u64, state: SlotState) -> u32 {
+        match self.vacant.pop() {
             Some(index) => {
                 let slot = &mut self.slots[index as usize];
                 slot.begins_at = begins_at;
@@ -155,9 +160,7 @@ impl Pipeline {
                 self.slots.push(Slot { generation: 0, begins_at, state });
                 (self.slots.len() - 1) as u32
             }
-        };
-        self.in_flight.push_back(index);
-        Ok(SlotKey { index, generation: self.slots[index as usize].generation })
+        }
     }
 
     /// The outcome of a statement, once. While there is none, `waker` is woken when there is.
@@ -234,6 +237,25 @@ impl Pipeline {
                 self.vacate(index);
             }
             SlotState::Vacant | SlotState::Done(_) => unreachable!("a slot in flight is awaited or abandoned"),
+        }
+    }
+
+    /// Tells the caller of the oldest statement, if he still waits, before its reply has ended. The reply stays owed: a
+    /// slot that nobody waits for swallows it.
+    pub fn complete_early(&mut self, outcome: Outcome, wake: &mut Vec<Waker>) {
+        let Some(&index) = self.in_flight.front() else { return };
+        let slot = &mut self.slots[index as usize];
+        let begins_at = slot.begins_at;
+        match std::mem::replace(&mut slot.state, SlotState::Done(outcome)) {
+            SlotState::Waiting(waker) => wake.push(waker),
+            other => {
+                slot.state = other;
+                return;
+            }
+        }
+        let swallower = self.occupy(begins_at, SlotState::Abandoned);
+        if let Some(front) = self.in_flight.front_mut() {
+            *front = swallower;
         }
     }
 
@@ -368,6 +390,27 @@ mod tests {
         assert_eq!(old.index, new.index, "the slot is reused");
         pipeline.abandon(old);
         assert!(!pipeline.oldest_is_abandoned());
+    }
+
+    #[test]
+    fn an_outcome_told_early_leaves_the_order_of_replies_alone() {
+        let mut pipeline = Pipeline::new(8, 100);
+        let (early, next) = (submit(&mut pipeline, b"a"), submit(&mut pipeline, b"b"));
+        let mut wake = Vec::new();
+        for _ in 0..3 {
+            pipeline.complete_early(Outcome::TooLarge, &mut wake);
+        }
+        assert_eq!((wake.len(), pipeline.depth()), (1, 2), "told once, and its reply is still owed");
+        assert!(matches!(pipeline.poll(early, Waker::noop()), Poll::Ready(Outcome::TooLarge)));
+        let later = submit(&mut pipeline, b"c");
+        for text in ["a", "b", "c"] {
+            pipeline.complete(reply(text), &mut wake, 0);
+        }
+        for (key, text) in [(next, "b"), (later, "c")] {
+            let outcome = pipeline.poll(key, Waker::noop());
+            assert!(matches!(&outcome, Poll::Ready(Outcome::Reply { bytes, .. }) if bytes == text), "{outcome:?}");
+        }
+        assert_eq!(pipeline.depth(), 0);
     }
 
     #[test]
