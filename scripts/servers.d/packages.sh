@@ -30,24 +30,25 @@ packages_missing() {
   elif ! command -v apt-get >/dev/null; then
     echo 'needs apt'
   elif [ -z "$(packages_mirror)" ]; then
-    echo "apt's own configuration names no Debian mirror (or set CENOTE_DEBIAN_MIRROR)"
+    echo "apt's own configuration names no Debian mirror; set CENOTE_DEBIAN_MIRROR to one"
   else
     return 1
   fi
 }
 
-# The mirror that the machine's own apt uses: the first that has this release's main component.
+# The mirror that the machine's own apt uses: the first with this release's main component. Those of Debian's relatives do
+# not have what is needed here.
 packages_mirror() {
-  local mirror
-  mirror=${CENOTE_DEBIAN_MIRROR:-$(
-    # shellcheck source=/dev/null
-    codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-sid}")
+  local mirror=${CENOTE_DEBIAN_MIRROR:-} codename
+  # shellcheck source=/dev/null
+  codename=$(. /etc/os-release && [ "$ID" = debian ] && echo "${VERSION_CODENAME:-sid}") || codename=''
+  if [ -z "$mirror" ] && [ -n "$codename" ]; then
     # shellcheck disable=SC2016 # apt fills these in
-    apt-get indextargets --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
-      awk -v codename="$codename" '$2 == "main" && $1 ~ "^(" codename "|stable|testing|unstable|sid)$" { print $3; exit }'
-  )}
+    mirror=$(apt-get indextargets --no-release-info --format '$(RELEASE) $(COMPONENT) $(REPO_URI)' 'Created-By: Packages' |
+      awk -v releases="^($codename|stable|testing|unstable|sid)\$" '$1 ~ releases && $2 == "main" && !seen++ { print $3 }')
+  fi
   case $mirror in
-    mirror+file:*) awk '!/^#/ && NF { print $1; exit }' "${mirror#mirror+file:}" ;;
+    mirror+file:*) awk '!/^#/ && NF && !seen++ { print $1 }' "${mirror#mirror+file:}" ;;
     *) echo "$mirror" ;;
   esac
 }
