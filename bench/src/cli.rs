@@ -110,10 +110,10 @@ impl Load {
         tokio_postgres::Config::from_str(self.url()?).context("cannot use this URL")
     }
 
-    /// The same load for another process. The URL, which holds a password, goes by environment instead.
-    pub(crate) fn arguments(&self) -> [String; 4] {
+    /// The same load for another process, for its own time. The URL, which holds a password, goes by environment.
+    pub(crate) fn arguments(&self, seconds: f64) -> [String; 4] {
         [
-            format!("--seconds={}", self.seconds),
+            format!("--seconds={seconds}"),
             format!("--callers={}", self.callers),
             format!("--connections={}", self.connections),
             format!("--threads={}", self.threads),
@@ -210,13 +210,13 @@ mod tests {
         let options =
             driver_options(&["--seconds=0.25", "--callers=64", "--connections=4", "--threads=2", "--url=secret"])
                 .expect("the numbers are in range");
-        let arguments = options.load.arguments();
+        let arguments = options.load.arguments(0.25);
         let words = ["cenote-bench", "turn", "floor"].map(str::to_owned).into_iter().chain(arguments.clone());
         let Command::Turn(turn) = Cli::try_parse_from(words).expect("the turn takes the same load").command else {
             panic!("the words ask for a turn");
         };
         assert_eq!(turn.contender, ContenderName::Floor);
-        assert_eq!(turn.load.arguments(), arguments);
+        assert_eq!(turn.load.arguments(turn.load.seconds), arguments);
         assert!(!arguments.concat().contains("secret"), "{arguments:?}");
     }
 

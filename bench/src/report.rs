@@ -173,14 +173,8 @@ mod tests {
         let Command::Driver(settings) = Cli::parse_from(arguments).command else {
             panic!("the words ask for the driver");
         };
-        let turn = |queries| Turn {
-            seconds: 1.0,
-            queries,
-            user_s: 0.1,
-            system_s: 0.2,
-            allocations: Some(queries),
-            socket_calls: None,
-        };
+        let turn =
+            |queries| Turn { seconds: 1.0, queries, user_s: 0.1, system_s: 0.2, allocations: None, socket_calls: None };
         let rounds = (1..=5)
             .map(|round| Round {
                 order: ContenderName::ALL.to_vec(),
@@ -190,6 +184,7 @@ mod tests {
                     (ContenderName::Floor, turn(250_000)),
                 ]
                 .into(),
+                counted: BTreeMap::new(),
             })
             .collect();
         let comparison = Comparison {

@@ -37,11 +37,8 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// `None` when there is no value, or one that is no number (a division by zero).
+    /// `None` when there is no value.
     pub(crate) fn of(values: &[f64]) -> Option<Self> {
-        if values.iter().any(|value| !value.is_finite()) {
-            return None;
-        }
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let middle = sorted.len() / 2;
@@ -75,20 +72,32 @@ pub(crate) fn figures(turn: &Turn) -> Figures {
     figures
 }
 
+/// One round's figures of a contender, with the allocations of the turn in which they were counted.
+fn round_figures(round: &Round, contender: ContenderName) -> Option<Figures> {
+    let mut round_figures = figures(round.turns.get(&contender)?);
+    let counted = round.counted.get(&contender).map(figures);
+    if let Some(allocations) = counted.and_then(|mut counted| counted.remove(&Metric::AllocationsPerQuery)) {
+        round_figures.insert(Metric::AllocationsPerQuery, allocations);
+    }
+    Some(round_figures)
+}
+
 /// What one contender did over all rounds.
 pub(crate) fn summary(rounds: &[Round], contender: ContenderName) -> Summary {
-    spread_by_metric(rounds.iter().filter_map(|round| round.turns.get(&contender).map(figures)))
+    spread_by_metric(rounds.iter().filter_map(|round| round_figures(round, contender)))
 }
 
 /// How one contender stands to another: its figure divided by the other's, in each round.
+///
+/// A round in which the other's figure is zero (user time too short for the kernel to notice) has no ratio.
 pub(crate) fn ratio(rounds: &[Round], contender: ContenderName, other: ContenderName) -> Summary {
     spread_by_metric(rounds.iter().filter_map(|round| {
-        let divisors = figures(round.turns.get(&other)?);
-        let mut ratios = figures(round.turns.get(&contender)?);
+        let divisors = round_figures(round, other)?;
+        let mut ratios = round_figures(round, contender)?;
         ratios.retain(|metric, value| {
             divisors.get(metric).is_some_and(|divisor| {
                 *value /= divisor;
-                true
+                value.is_finite()
             })
         });
         Some(ratios)
@@ -116,6 +125,7 @@ mod tests {
         Round {
             order: vec![ContenderName::Cenote, ContenderName::Floor],
             turns: [(ContenderName::Cenote, cenote), (ContenderName::Floor, floor)].into(),
+            counted: BTreeMap::new(),
         }
     }
 
@@ -134,10 +144,8 @@ mod tests {
     }
 
     #[test]
-    fn no_values_and_no_numbers_have_no_spread() {
+    fn no_values_have_no_spread() {
         assert_eq!(Spread::of(&[]), None);
-        assert_eq!(Spread::of(&[1.0, f64::INFINITY]), None);
-        assert_eq!(Spread::of(&[f64::NAN]), None);
     }
 
     #[test]
@@ -182,6 +190,23 @@ mod tests {
         assert_eq!(median(&ratios, Metric::CpuUsPerQuery), 2.0);
         let summary = summary(&rounds, ContenderName::Cenote);
         assert_eq!(median(&summary, Metric::WritesPerQuery), 0.1);
+    }
+
+    #[test]
+    fn a_round_without_a_divisor_leaves_the_ratios_of_the_others() {
+        let rounds = [round(turn(100, 3.0, 1.0), turn(100, 0.0, 1.0)), round(turn(100, 3.0, 1.0), turn(100, 2.0, 1.0))];
+        let ratios = ratio(&rounds, ContenderName::Cenote, ContenderName::Floor);
+        let user = ratios.get(&Metric::UserUsPerQuery).expect("one round has it");
+        assert_eq!((user.min, user.median, user.max), (1.5, 1.5, 1.5));
+    }
+
+    #[test]
+    fn allocations_come_from_the_turn_that_counted_them() {
+        let mut round = round(Turn { allocations: None, ..turn(100, 1.0, 1.0) }, turn(100, 1.0, 1.0));
+        round.counted.insert(ContenderName::Cenote, Turn { allocations: Some(14), ..turn(7, 9.0, 9.0) });
+        let summary = summary(&[round], ContenderName::Cenote);
+        assert_eq!(median(&summary, Metric::AllocationsPerQuery), 2.0);
+        assert_eq!(median(&summary, Metric::QueriesPerS), 50.0);
     }
 
     #[test]

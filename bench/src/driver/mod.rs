@@ -2,9 +2,10 @@
 //!
 //! ```text
 //! round 1   cenote          tokio-postgres  floor
-//! round 2   floor           cenote          tokio-postgres      ...every order once in six rounds
+//! round 2   tokio-postgres  floor           cenote              ...every order once in six rounds
 //!             |
-//!             +-- one turn: a process that connects, warms up, reads the counters, waits, reads them again, closes
+//!             +-- one turn: a process that connects, warms up, reads the counters, waits, reads them again, closes;
+//!                 then a short one in the twin program, to count allocations
 //! ```
 //!
 //! Each turn has a process of its own and connects anew; the warm-up pays for what is new. So no contender runs on a
@@ -26,9 +27,11 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde::Serialize;
 
+use crate::Allocator;
 use crate::cli::{DriverOptions, Load};
 use crate::machine::Machine;
 use crate::summary::{Metric, figures};
+use process::Programs;
 use turn::Contender;
 pub(crate) use turn::Turn;
 
@@ -75,7 +78,10 @@ pub(crate) struct Comparison<'run> {
 #[derive(Debug, Serialize)]
 pub(crate) struct Round {
     pub(crate) order: Vec<ContenderName>,
+    /// All figures but allocations are from these.
     pub(crate) turns: BTreeMap<ContenderName, Turn>,
+    /// The turns in which allocations were counted; empty where that cannot be done.
+    pub(crate) counted: BTreeMap<ContenderName, Turn>,
 }
 
 /// Runs all rounds; says on stderr how far it is.
@@ -84,25 +90,33 @@ pub(crate) fn compare(options: &DriverOptions) -> anyhow::Result<Comparison<'_>>
     let names = options.contenders();
     let (_, server) = world::load(&options.load.server()?)?;
     let machine = Machine::describe(server);
+    let programs = Programs::find()?;
     let mut rounds = Vec::new();
-    for round in 0..options.rounds {
-        let order = order(&names, round);
-        let mut turns = BTreeMap::new();
-        for name in &order {
-            let turn = process::take_turn(*name, &options.load)
-                .with_context(|| format!("{} failed, so the run is void", name.as_str()))?;
-            report_progress(round, options.rounds, *name, &turn);
-            turns.insert(*name, turn);
+    for number in 0..options.rounds {
+        let order = order(&names, number);
+        let mut round = Round { order: order.clone(), turns: BTreeMap::new(), counted: BTreeMap::new() };
+        for name in order {
+            let void = || format!("{} failed, so the run is void", name.as_str());
+            let turn = programs.time(name, &options.load).with_context(void)?;
+            report_progress(number, options.rounds, name, &turn);
+            round.turns.insert(name, turn);
+            if let Some(turn) = programs.count(name, &options.load).with_context(void)? {
+                round.counted.insert(name, turn);
+            }
         }
-        rounds.push(Round { order, turns });
+        rounds.push(round);
     }
     Ok(Comparison { settings: options, machine, rounds })
 }
 
 /// One turn in this process, which should have done nothing else before.
-pub(crate) fn take_turn(name: ContenderName, load: &Load) -> anyhow::Result<Turn> {
+pub(crate) fn take_turn(name: ContenderName, load: &Load, allocator: Allocator) -> anyhow::Result<Turn> {
     let (world, _) = world::load(&load.server()?)?;
-    turn::take(contender(name, load)?, load, &Arc::new(world))
+    let mut turn = turn::take(contender(name, load)?, load, &Arc::new(world))?;
+    if matches!(allocator, Allocator::System) {
+        turn.allocations = None;
+    }
+    Ok(turn)
 }
 
 fn contender(name: ContenderName, load: &Load) -> anyhow::Result<Arc<dyn Contender>> {

@@ -1,19 +1,87 @@
-//! A turn in a process of its own: this program again, with the same load.
+//! Turns in processes of their own: this program again, or its twin that counts allocations.
 //!
 //! It knows nothing of what happens in there; a turn comes back as one line of JSON, or as a sentence on stderr.
 
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 use super::{ContenderName, Turn};
 use crate::cli::{Load, URL_VARIABLE};
 
-pub(super) fn take_turn(name: ContenderName, load: &Load) -> anyhow::Result<Turn> {
-    let program = std::env::current_exe().context("cannot find this program's file")?;
+/// The program whose allocator counts; it lies beside this one.
+const TWIN: &str = "cenote-bench-allocations";
+
+/// Ten thousands of queries: what one of them allocates shows at once.
+const COUNTING_SECONDS: f64 = 0.2;
+
+/// The programs in which turns are taken.
+pub(super) struct Programs {
+    timed: PathBuf,
+    counting: Option<PathBuf>,
+}
+
+impl Programs {
+    /// Finds both, and builds the twin where `cargo run` has built only the program it was to run.
+    pub(super) fn find() -> anyhow::Result<Self> {
+        let timed = std::env::current_exe().context("cannot find this program's file")?;
+        let twin = timed.with_file_name(TWIN);
+        if let Some(build) = twin_build(&timed, |name| std::env::var_os(name)) {
+            run_build(build)?;
+        }
+        let counting = twin.exists().then_some(twin);
+        if counting.is_none() {
+            eprintln!("allocations are not counted: {TWIN} is not built");
+        }
+        Ok(Self { timed, counting })
+    }
+
+    /// The turn that is measured.
+    pub(super) fn time(&self, name: ContenderName, load: &Load) -> anyhow::Result<Turn> {
+        take_turn(&self.timed, name, load, load.seconds)
+    }
+
+    /// The turn in which allocations are counted, if they can be.
+    pub(super) fn count(&self, name: ContenderName, load: &Load) -> anyhow::Result<Option<Turn>> {
+        let turn = |program: &PathBuf| take_turn(program, name, load, COUNTING_SECONDS);
+        self.counting.as_ref().map(turn).transpose()
+    }
+}
+
+/// How to bring the twin up to date with this program, in the same folder and with the same profile. Only where Cargo
+/// runs this program: else whoever built it could build both.
+fn twin_build(timed: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Option<Command> {
+    let cargo = variable("CARGO")?;
+    let package = variable("CARGO_MANIFEST_DIR")?;
+    let folder = timed.parent()?;
+    // Cargo names the folder after the profile, with this one exception.
+    let profile = folder.file_name()?.to_str().map(|name| if name == "debug" { "dev" } else { name })?;
+    let mut build = Command::new(cargo);
+    build
+        .args(["build", "--quiet", "--bin", TWIN, "--profile", profile, "--target-dir"])
+        .arg(folder.parent()?)
+        .current_dir(package)
+        .stdin(Stdio::null());
+    Some(build)
+}
+
+fn run_build(mut build: Command) -> anyhow::Result<()> {
+    // What it prints is for people, and stdout belongs to the result.
+    let output = build.output().with_context(|| format!("cannot run Cargo to build {TWIN}"))?;
+    ensure!(
+        output.status.success(),
+        "cannot build {TWIN}, which counts allocations: {}",
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(())
+}
+
+fn take_turn(program: &Path, name: ContenderName, load: &Load, seconds: f64) -> anyhow::Result<Turn> {
     let output = Command::new(program)
         .args(["turn", name.as_str()])
-        .args(load.arguments())
+        .args(load.arguments(seconds))
         .env(URL_VARIABLE, load.url()?)
         .stdin(Stdio::null())
         .output()
@@ -56,6 +124,19 @@ mod tests {
         let line = r#"{"seconds":3.0,"queries":7,"user_s":0.1,"system_s":0.2,"allocations":null,"socket_calls":{"writes":1,"reads":2}}"#;
         let turn = outcome_of(0, line, "").expect("the line is a turn");
         assert_eq!(serde_json::to_string(&turn).expect("a turn is plain data"), line);
+    }
+
+    #[test]
+    fn the_twin_is_built_as_this_program_was_and_only_under_cargo() {
+        let under_cargo = |name: &str| Some(OsString::from(format!("the-{name}")));
+        let build = twin_build(Path::new("/target/debug/cenote-bench"), under_cargo).expect("Cargo is there");
+        assert_eq!(build.get_program(), "the-CARGO");
+        assert_eq!(build.get_current_dir(), Some(Path::new("the-CARGO_MANIFEST_DIR")));
+        let arguments: Vec<_> = build.get_args().map(|argument| argument.to_string_lossy()).collect();
+        assert!(arguments.ends_with(&["--profile".into(), "dev".into(), "--target-dir".into(), "/target".into()]));
+        let release = twin_build(Path::new("/target/release/cenote-bench"), under_cargo).expect("Cargo is there");
+        assert!(release.get_args().any(|argument| argument == "release"));
+        assert!(twin_build(Path::new("/target/release/cenote-bench"), |_| None).is_none());
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub(crate) struct Turn {
     pub(crate) queries: u64,
     pub(crate) user_s: f64,
     pub(crate) system_s: f64,
+    /// `None` where the program's allocator does not count.
     pub(crate) allocations: Option<u64>,
     pub(crate) socket_calls: Option<SocketCalls>,
 }
@@ -210,7 +211,7 @@ fn measure(
         queries,
         user_s: cpu.user.as_secs_f64(),
         system_s: cpu.system.as_secs_f64(),
-        allocations: allocations.end(),
+        allocations: Some(allocations.end()),
         socket_calls: calls
             .zip(calls_before)
             .map(|(now, before)| SocketCalls { writes: now.writes - before.writes, reads: now.reads - before.reads }),
