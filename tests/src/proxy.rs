@@ -5,7 +5,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -37,6 +37,13 @@ struct Way {
     delay: Mutex<Duration>,
     bytes: AtomicU64,
     replacements: Mutex<Vec<(Vec<u8>, Vec<u8>)>>,
+    counted: Mutex<Vec<(Vec<u8>, usize)>>,
+}
+
+impl Way {
+    fn counted(&self) -> MutexGuard<'_, Vec<(Vec<u8>, usize)>> {
+        self.counted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -126,6 +133,21 @@ impl Proxy {
         assert_eq!(from.len(), to.len(), "a replacement has the length of what it replaces");
         let way = self.shared.way(direction);
         way.replacements.lock().unwrap_or_else(PoisonError::into_inner).push((from.to_vec(), to.to_vec()));
+    }
+
+    /// From now on counts how often `text` goes this way, where one piece of data holds it whole.
+    pub fn count(&self, direction: Direction, text: &[u8]) {
+        self.shared.way(direction).counted().push((text.to_vec(), 0));
+    }
+
+    /// How often it did.
+    ///
+    /// # Panics
+    ///
+    /// When it was not to be counted.
+    pub fn counted(&self, direction: Direction, text: &[u8]) -> usize {
+        let counted = self.shared.way(direction).counted();
+        counted.iter().find(|(counted, _)| counted == text).expect("it was to be counted").1
     }
 
     /// Cuts all connections that are open now, both sides, by a TCP reset. New ones are served.
@@ -234,6 +256,9 @@ async fn pump(
         for (old, new) in way.replacements.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let found: Vec<usize> = memchr::memmem::find_iter(bytes, old).collect();
             found.into_iter().for_each(|at| bytes[at..at + new.len()].copy_from_slice(new));
+        }
+        for (text, times) in way.counted().iter_mut() {
+            *times += memchr::memmem::find_iter(bytes, text).count();
         }
         to.write_all(bytes).await?;
         way.bytes.fetch_add(count as u64, Ordering::SeqCst);
