@@ -222,6 +222,9 @@ impl<L: Language> Driver<L> {
         let abandoned = large && shared.pipeline.oldest_is_abandoned();
         self.lane.publish(&shared);
         drop(shared);
+        if count > 0 && self.lane.counters.replies.get() == 0 {
+            self.pool.note_first_reply();
+        }
         self.lane.counters.replies.add_unshared(count as u64);
         self.wake.drain(..).for_each(Waker::wake);
         if abandoned && let Some(inbound) = &mut self.inbound {
@@ -255,6 +258,10 @@ impl<L: Language> Driver<L> {
         let runtime_ends = matches!(cause, LossCause::RuntimeEnded);
         if !runtime_ends && !matches!(cause, LossCause::PoolClosed) {
             self.pool.counters.connections_lost.add(1);
+        }
+        let by_peer = matches!(cause, LossCause::PeerClosed | LossCause::Io(_) | LossCause::Peer(_));
+        if by_peer && self.lane.counters.replies.get() == 0 {
+            self.pool.note_early_end();
         }
         // First out of the list, so that nobody who is woken here chooses this lane again.
         self.pool.remove_lane(&self.lane);

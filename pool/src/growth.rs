@@ -19,7 +19,7 @@ use crate::home;
 use crate::lane::{AfterDrain, Lane};
 use crate::language::Language;
 use crate::plan::{Decision, Situation, decide};
-use crate::pool::Inner;
+use crate::pool::{Growth, Inner};
 
 /// From this depth of the best lane on, one more lane is wanted: below it sharing costs less than one more server
 /// process.
@@ -131,17 +131,31 @@ impl<L: Language> Inner<L> {
     fn note_failure(&self, failure: &Arc<ConnectFailure>) {
         self.counters.connect_failures.add(1);
         let mut growth = self.growth();
+        self.step_back(&mut growth);
+        growth.last_failure = Some(Arc::clone(failure));
+    }
+
+    fn step_back(&self, growth: &mut Growth) {
         growth.failures = growth.failures.saturating_add(1);
         growth.retry_at_us = self.now_us() + backoff::delay(growth.failures, home::random()).as_micros() as u64;
-        growth.last_failure = Some(Arc::clone(failure));
     }
 
     fn note_success(&self) {
         self.counters.connects.add(1);
         let mut growth = self.growth();
-        growth.failures = 0;
         growth.retry_at_us = 0;
         growth.last_failure = None;
+    }
+
+    /// A connection has answered something. Only then is all well: that it could be made says little.
+    pub(crate) fn note_first_reply(&self) {
+        self.growth().failures = 0;
+    }
+
+    /// A connection ended before it had answered anything: the next one waits as after a failure to connect, or a server
+    /// (or a pooler before one that is down) that closes whatever it accepts would be stormed.
+    pub(crate) fn note_early_end(&self) {
+        self.step_back(&mut self.growth());
     }
 }
 
@@ -214,7 +228,7 @@ impl<L: Language> Opening<L> {
         drop(growth);
         tokio::spawn(Driver::new(Arc::clone(&pool), lane, seat, socket, inbound).run());
         pool.grant();
-        if pool.waiters.present() > 0 {
+        if pool.waiters.waiting() > 0 {
             pool.ensure_lane();
         }
     }

@@ -23,7 +23,7 @@ use crate::waiters::Waiters;
 #[derive(Debug, Default)]
 pub(crate) struct Growth {
     pub(crate) connecting: usize,
-    /// Failed attempts since the last success.
+    /// Attempts since a new connection last answered something: those that failed, and connections that ended unused.
     pub(crate) failures: u32,
     pub(crate) retry_at_us: u64,
     pub(crate) last_failure: Option<Arc<ConnectFailure>>,

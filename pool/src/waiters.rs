@@ -47,6 +47,11 @@ impl Waiters {
         self.present.load(Ordering::SeqCst)
     }
 
+    /// Callers for whom there is no room yet.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lock().waiting.len()
+    }
+
     /// A place at the end of the queue.
     pub(crate) fn join(self: &Arc<Self>) -> Result<Place, Failure> {
         let mut queue = self.lock();
