@@ -12,15 +12,15 @@ use cenote_http::{Builder, Request, Response, Running, Server, Stats};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server, stopped at the end of its test.
-pub struct Served(Option<Running>);
+pub(crate) struct Served(Option<Running>);
 
 /// A server with one thread on a free port.
-pub fn builder() -> Builder {
+pub(crate) fn builder() -> Builder {
     Server::builder().address("127.0.0.1:0").threads(1)
 }
 
 /// Serves with one closure on all threads.
-pub fn serve<F, A>(builder: Builder, handler: F) -> Served
+pub(crate) fn serve<F, A>(builder: Builder, handler: F) -> Served
 where
     F: Fn(Request) -> A + Clone + Send + Sync + 'static,
     A: Future<Output = Response> + 'static,
@@ -30,33 +30,33 @@ where
 }
 
 impl Served {
-    pub fn new(running: Running) -> Served {
+    pub(crate) fn new(running: Running) -> Served {
         Served(Some(running))
     }
 
-    pub fn running(&self) -> &Running {
+    pub(crate) fn running(&self) -> &Running {
         self.0.as_ref().expect("not joined yet")
     }
 
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.running().address()
     }
 
-    pub fn stats(&self) -> Stats {
+    pub(crate) fn stats(&self) -> Stats {
         self.running().stats().snapshot()
     }
 
-    pub fn connect(&self) -> Client {
+    pub(crate) fn connect(&self) -> Client {
         Client::connect(self.address())
     }
 
     /// Waits until the counters are as the test needs them.
-    pub fn wait_for(&self, what: &str, is_so: impl Fn(&Stats) -> bool) {
+    pub(crate) fn wait_for(&self, what: &str, is_so: impl Fn(&Stats) -> bool) {
         wait_until(&format!("{what} in {:?}", self.stats()), || is_so(&self.stats()));
     }
 
     /// Waits until the server has closed its port, which it does early in a stop.
-    pub fn wait_until_refused(&self) {
+    pub(crate) fn wait_until_refused(&self) {
         let address = self.address();
         wait_until("connects to be refused", || match TcpStream::connect(address) {
             Err(error) => error.kind() == ErrorKind::ConnectionRefused,
@@ -64,7 +64,7 @@ impl Served {
         });
     }
 
-    pub fn join(mut self) -> std::io::Result<()> {
+    pub(crate) fn join(mut self) -> std::io::Result<()> {
         self.0.take().expect("not joined yet").join()
     }
 }
@@ -82,7 +82,7 @@ impl Drop for Served {
 }
 
 /// Asks again and again, with pauses, until it is so.
-pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let pause = Duration::from_millis(2);
     for _ in 0..PATIENCE.as_millis() / pause.as_millis() {
         if is_so() {
@@ -94,34 +94,34 @@ pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 /// One connection.
-pub struct Client {
+pub(crate) struct Client {
     stream: TcpStream,
     unread: Vec<u8>,
 }
 
 /// An answer as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
-    pub status: u16,
-    pub head: String,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
     /// The value of a header, whose name is in lower case.
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let lines = self.head.lines().skip(1);
         let mut fields = lines.filter_map(|line| line.split_once(": "));
         fields.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    pub fn closes(&self) -> bool {
+    pub(crate) fn closes(&self) -> bool {
         self.header("connection") == Some("close")
     }
 }
 
 impl Client {
-    pub fn connect(address: SocketAddr) -> Client {
+    pub(crate) fn connect(address: SocketAddr) -> Client {
         let stream = TcpStream::connect(address).expect("connect");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a timeout");
@@ -129,22 +129,22 @@ impl Client {
         Client { stream, unread: Vec::new() }
     }
 
-    pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
+    pub(crate) fn send(&mut self, bytes: impl AsRef<[u8]>) {
         self.stream.write_all(bytes.as_ref()).expect("the server takes the bytes");
     }
 
     /// Sends what may meet a server that has closed already.
-    pub fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
+    pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> std::io::Result<()> {
         self.stream.write_all(bytes.as_ref())
     }
 
     /// Sends a GET request.
-    pub fn get(&mut self, target: &str) {
+    pub(crate) fn get(&mut self, target: &str) {
         self.send(format!("GET {target} HTTP/1.1\r\nhost: test\r\n\r\n"));
     }
 
     /// Sends a POST request with a body.
-    pub fn post(&mut self, target: &str, body: &str) {
+    pub(crate) fn post(&mut self, target: &str, body: &str) {
         let length = body.len();
         let head = format!("POST {target} HTTP/1.1\r\nhost: test\r\ncontent-length: {length}\r\n\r\n");
         self.send(head + body);
@@ -152,13 +152,13 @@ impl Client {
 
     /// The next answer, whose head tells the length of its body.
     #[track_caller]
-    pub fn answer(&mut self) -> Answer {
+    pub(crate) fn answer(&mut self) -> Answer {
         self.answer_of("GET")
     }
 
     /// The next answer, to a request with this method.
     #[track_caller]
-    pub fn answer_of(&mut self, method: &str) -> Answer {
+    pub(crate) fn answer_of(&mut self, method: &str) -> Answer {
         let end = loop {
             if let Some(end) = self.unread.windows(4).position(|window| window == b"\r\n\r\n") {
                 break end + 4;
@@ -184,19 +184,19 @@ impl Client {
 
     /// Waits for the end of the connection; nothing more may come before it.
     #[track_caller]
-    pub fn assert_closed(&mut self) {
+    pub(crate) fn assert_closed(&mut self) {
         let bytes = self.fill();
         assert_eq!(bytes, 0, "instead of the end came {:?}", self.unread_text());
     }
 
     /// Waits for the end of the connection in whatever way, a reset included.
-    pub fn wait_for_end(&mut self) {
+    pub(crate) fn wait_for_end(&mut self) {
         let mut chunk = [0; 4096];
         while matches!(self.stream.read(&mut chunk), Ok(bytes) if bytes > 0) {}
     }
 
     /// Tells the server that no more will come.
-    pub fn end_sending(&mut self) {
+    pub(crate) fn end_sending(&mut self) {
         self.stream.shutdown(Shutdown::Write).expect("half a close");
     }
 

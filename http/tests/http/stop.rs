@@ -10,6 +10,9 @@ use tokio::sync::Semaphore;
 
 use crate::client::{Client, Served, builder, serve};
 
+/// Longer than any test.
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// A server whose requests to `/wait` are answered once the gate lets them.
 fn gated(builder: Builder) -> (Served, Arc<Semaphore>) {
     let gate = Arc::new(Semaphore::new(0));
@@ -77,7 +80,7 @@ fn pipelined_requests_that_were_read_are_answered() {
 
 #[test]
 fn idle_connections_are_closed_and_hold_nothing_up() {
-    let (served, _gate) = gated(builder().stop_deadline(Duration::from_secs(3600)));
+    let (served, _gate) = gated(builder().stop_deadline(HOUR).keep_alive_timeout(HOUR));
     let mut clients: Vec<Client> = (0..10).map(|_| served.connect()).collect();
     for client in &mut clients {
         client.get("/x");
@@ -86,10 +89,10 @@ fn idle_connections_are_closed_and_hold_nothing_up() {
     let silent = served.connect();
     served.wait_for("all connections", |stats| stats.connections_open == 11);
     served.running().stop().stop();
-    served.join().unwrap();
     for client in &mut clients {
         client.assert_closed();
     }
+    served.join().unwrap();
     drop(silent);
 }
 
@@ -166,7 +169,7 @@ fn the_deadline_cuts_what_does_not_end() {
 
 #[test]
 fn stop_now_cuts_at_once() {
-    let (served, _gate) = gated(builder().stop_deadline(Duration::from_secs(3600)));
+    let (served, _gate) = gated(builder().stop_deadline(HOUR));
     let mut client = served.connect();
     client.get("/wait");
     served.wait_for("the request", |stats| stats.requests == 1);
