@@ -1,1 +1,32 @@
-//! TBD
+//! The demo server: what cenote is worth, seen over HTTP.
+//!
+//! ```text
+//!   main ── Settings::from_env ──> start ──> cenote-http, one event loop per core
+//!                                                 │ one App per thread
+//!                                                 v
+//!                                     Route ──> answer
+//! ```
+//!
+//! | route | answer |
+//! |---|---|
+//! | `GET /` | 200, empty body |
+//! | `GET /user/:id` | 200, the id as text |
+//! | `POST /user` | 200, empty body |
+//! | `GET /json` | `{"message":"Hello, World!"}` |
+//! | `GET /users/:id?name=x` | `{"id":"..","name":".."}` |
+//! | `POST /json` | the same JSON back |
+//! | `GET /r/item001` .. `/r/item100` | the item's name as text |
+//! | `GET /metrics` | Prometheus text |
+//!
+//! Errors are short JSON, `{"error":"..."}`. The library is what the tests run in their own process, on port 0;
+//! `main.rs` is what people run.
+
+mod app;
+mod metrics;
+mod plain;
+mod routes;
+mod server;
+mod settings;
+
+pub use server::{Running, start};
+pub use settings::{Settings, SettingsError};

@@ -1,1 +1,22 @@
-fn main() {}
+//! Runs the demo server until SIGINT or SIGTERM. `PORT`, `POSTGRES_URL` and `DATABASE_URL` set it up.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+use cenote_demo::Settings;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("cenote-demo: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let server = cenote_demo::start(Settings::from_env()?)?;
+    println!("http://{}", server.address());
+    Ok(server.join()?)
+}
