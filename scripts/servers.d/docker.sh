@@ -1,6 +1,8 @@
 # shellcheck shell=bash disable=SC2154 # part of scripts/servers
 # The second way: docker-compose.yml. Each instance is a compose project of its own, so a private server is just another.
 
+docker_has() { grep -q "^  $(service_of "$1"):" "$project/docker-compose.yml"; }
+
 # Prints why this way is closed, or fails when it is open.
 docker_missing() {
   if ! command -v docker >/dev/null; then

@@ -15,9 +15,9 @@ END
 
 # The paths are seen from inside the package folder.
 mysql_template() {
-  inside sid root install -d -o mysql -g mysql -m 750 "$1"
+  inside "$(suite_of mysql)" root install -d -o mysql -g mysql -m 750 "$1"
   # shellcheck disable=SC2016
-  inside sid mysql sh -ec '
+  inside "$(suite_of mysql)" mysql sh -ec '
     mysqld --defaults-file=/srv/etc/mysql/mysql.cnf --datadir="$0" --initialize-insecure
     mysqld --defaults-file=/srv/etc/mysql/mysql.cnf --datadir="$0" --skip-networking --socket="$0/init.sock" \
       --pid-file="$0/init.pid" --log-error="$0/init.log" --daemonize
@@ -33,5 +33,5 @@ mysql_command() {
 
 mysql_ready() {
   [ -S "$(root_of "$1")/srv/run/$1.sock" ] &&
-    inside sid mysql mysqladmin --no-defaults --socket="/srv/run/$1.sock" --user=cenote --password=cenote ping >/dev/null 2>&1
+    inside "$(suite_of mysql)" mysql mysqladmin --no-defaults --socket="/srv/run/$1.sock" --user=cenote --password=cenote ping >/dev/null 2>&1
 }

@@ -21,13 +21,13 @@ END
 # The paths are seen from inside the package folder.
 postgres_template() {
   # shellcheck disable=SC2016
-  inside sid root sh -ec '
+  inside "$(suite_of postgres)" root sh -ec '
     localedef -i de_DE -f UTF-8 de_DE.UTF-8
     install -d -o postgres -g postgres -m 700 "$0"' "$1"
-  inside sid postgres initdb -D "$1" --username=postgres --encoding=UTF8 --locale-provider=builtin --builtin-locale=C.UTF-8 \
+  inside "$(suite_of postgres)" postgres initdb -D "$1" --username=postgres --encoding=UTF8 --locale-provider=builtin --builtin-locale=C.UTF-8 \
     --auth=reject --no-sync --no-instructions
   # shellcheck disable=SC2016
-  inside sid postgres sh -ec '
+  inside "$(suite_of postgres)" postgres sh -ec '
     pg_ctl -D "$0" -w -l /dev/null -o "-c config_file=/srv/etc/postgres/postgresql.conf -c listen_addresses= -c unix_socket_directories=$0" start
     psql -X -q -v ON_ERROR_STOP=1 -h "$0" -U postgres -d postgres -f /srv/etc/postgres/init.sql
     pg_ctl -D "$0" -w -m fast stop' "$1" 9>&-
