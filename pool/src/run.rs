@@ -131,6 +131,9 @@ where
             let inner = run.pool.inner();
             match inner.submit(run.preparations, &run.encode, cx.waker(), place.is_some()) {
                 Ok(Ok(answer)) => {
+                    if let Some(place) = place {
+                        place.spend();
+                    }
                     run.stage = Stage::InFlight(answer);
                     // Its waker is registered: it cannot be there without being woken.
                     return Poll::Pending;

@@ -24,6 +24,18 @@ struct Queue {
     granted: usize,
 }
 
+impl Queue {
+    /// A grant was not used: it goes to the next in the queue.
+    fn hand_on(&mut self) {
+        while let Some((_, sender)) = self.waiting.pop_front() {
+            if sender.send(Ok(())).is_ok() {
+                return;
+            }
+        }
+        self.granted -= 1;
+    }
+}
+
 /// The queue.
 #[derive(Debug)]
 pub(crate) struct Waiters {
@@ -117,6 +129,13 @@ impl Place {
         }
     }
 
+    /// The grant was used: the room is taken.
+    pub(crate) fn spend(mut self) {
+        if std::mem::take(&mut self.granted) {
+            self.waiters.lock().granted -= 1;
+        }
+    }
+
     /// The grant came to nothing: back to where this place was, before all that came later.
     pub(crate) fn requeue(&mut self) {
         let (sender, verdict) = oneshot::channel();
@@ -138,9 +157,8 @@ impl Drop for Place {
         if queue.waiting.get(at).is_some_and(|(ticket, _)| *ticket == self.ticket) {
             queue.waiting.remove(at);
         } else if self.granted || matches!(self.verdict.try_recv(), Ok(Ok(()))) {
-            queue.granted -= 1;
-            // Not granted on right here: whoever asks next how much room there is will find one more, and an unused
-            // grant is always followed by such a question (see `Inner::grant`).
+            // Right here: nothing else may happen in the pool that would ask how much room there is.
+            queue.hand_on();
         }
         self.waiters.present.fetch_sub(1, Ordering::SeqCst);
     }
@@ -166,7 +184,7 @@ mod tests {
         waiters.grant(2);
         let granted: Vec<bool> = places.iter_mut().map(is_granted).collect();
         assert_eq!(granted, [true, true, false, false], "a grant not used yet takes up its room");
-        drop(places.remove(0));
+        places.remove(0).spend();
         waiters.grant(2);
         let granted: Vec<bool> = places.iter_mut().skip(1).map(is_granted).collect();
         assert_eq!(granted, [true, false]);
@@ -182,7 +200,6 @@ mod tests {
         drop(granted_unseen);
         drop(waiting);
         assert_eq!(waiters.present(), 1);
-        waiters.grant(1);
         assert!(is_granted(&mut last), "the unused grant went on to who still waits");
         drop(last);
         assert_eq!((waiters.present(), waiters.lock().granted), (0, 0));

@@ -3,10 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use cenote_postgres::{Error, Pool, Row};
 use cenote_tests::{Admin, must_end, open, settings, wait_until};
 use futures_util::future::join_all;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 
 /// A pooler that cannot pipeline needs one at a time (postgres.js 970).
 #[tokio::test]
@@ -40,39 +39,6 @@ async fn one_statement_at_a_time_serves_any_number_of_callers() {
         assert_eq!((stats.in_flight(), stats.waiting), (0, 0), "{stats:?}");
         assert!(stats.connections() <= connections, "{stats:?}");
     }
-}
-
-/// Begins a statement of two seconds, and returns when it has run for so long that it is clear which connection is the
-/// slow one.
-async fn begin_slow(pool: &Pool) -> JoinHandle<Result<Row, Error>> {
-    const CLEARLY_SLOW_US: u64 = 50_000;
-    let slow = tokio::spawn({
-        let pool = pool.clone();
-        async move { pool.query_one("select pg_sleep(2)", &[]).await }
-    });
-    wait_until("the slow statement runs", async || {
-        pool.stats().lanes.iter().any(|lane| lane.oldest_age_us >= CLEARLY_SLOW_US)
-    })
-    .await;
-    slow
-}
-
-/// A slow statement keeps its own connection busy and nobody else waiting, also if it is the first of all
-/// (postgres.js 747).
-#[tokio::test]
-async fn a_slow_first_statement_holds_up_nobody_who_could_go_elsewhere() {
-    const CALLERS: i64 = 32;
-    let pool = open(settings("slow_first").pool_size(8));
-    let slow = begin_slow(&pool).await;
-    let fast = join_all((0..CALLERS).map(|token| {
-        let pool = pool.clone();
-        async move { pool.query_one("select $1::int8", &[&token]).await.map(|row| row.get::<_, i64>(0).unwrap()) }
-    }));
-    for (token, answer) in (0..).zip(must_end("the fast ones", fast).await) {
-        assert_eq!(answer.unwrap(), token);
-    }
-    assert!(!slow.is_finished(), "all fast statements were answered while the slow one ran");
-    slow.await.unwrap().expect("the slow one is answered, too");
 }
 
 /// Those who come late wait behind those who wait already, for as long as anybody waits.
