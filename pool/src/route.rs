@@ -56,7 +56,7 @@ impl Limits {
 }
 
 /// See [`Limits::pack_depth`].
-const PACK_DEPTH: usize = 8;
+const PACK_DEPTH: usize = 16;
 
 /// The lane to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use postgres_types::Oid;
 use crate::error::Error;
 use crate::language::Postgres;
 use crate::server_error::{Notice, ServerError};
-use crate::wire::backend::{self, ColumnDescription, Messages};
+use crate::wire::backend::{self, ColumnDescription, Message, Messages};
 
 /// What `Describe` tells of a statement.
 #[derive(Debug, Default)]
@@ -46,27 +46,44 @@ impl<'a> Reader<'a> {
     }
 
     /// The next part. An error of the server is returned as such; what follows it is the end.
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Result<Part<'a>, Error> {
         while let Some(message) = self.messages.next()? {
-            let body = self.reply.get(message.body.clone()).unwrap_or_default();
             match message.tag {
+                // BindComplete.
+                b'2' => {}
                 b'D' => return Ok(Part::Row(message.body)),
-                b'C' | b'I' => return Ok(Part::Complete(body)),
-                b'Z' => return Ok(Part::Ready(body.first().copied().unwrap_or_default())),
-                b'E' => return Err(Error::server(ServerError::parse(body))),
-                b't' => return Ok(Part::Parameters(body)),
-                b'T' => return Ok(Part::Columns(body)),
-                b'n' => return Ok(Part::NoColumns),
-                b'N' => self.postgres.notify(&Notice::parse(body)),
-                // ParseComplete, BindComplete, CloseComplete, ParameterStatus, NotificationResponse.
-                b'1' | b'2' | b'3' | b'S' | b'A' => {}
-                b'H' | b'd' | b'c' => {
-                    return Err(Error::caller("COPY needs a connection of its own, which is not there yet"));
+                b'C' => return Ok(Part::Complete(self.reply.get(message.body).unwrap_or_default())),
+                b'Z' => return Ok(Part::Ready(self.reply.get(message.body.start).copied().unwrap_or_default())),
+                _ => {
+                    if let Some(part) = self.unusual(message)? {
+                        return Ok(part);
+                    }
                 }
-                tag => return Err(Error::peer(format!("a message of type {:?} in this place", tag as char))),
             }
         }
         Err(Error::peer("a reply without its end"))
+    }
+
+    /// What the reply to a plain query does not hold.
+    #[cold]
+    fn unusual(&mut self, message: Message) -> Result<Option<Part<'a>>, Error> {
+        let body = self.reply.get(message.body).unwrap_or_default();
+        match message.tag {
+            b'I' => Ok(Some(Part::Complete(body))),
+            b'E' => Err(Error::server(ServerError::parse(body))),
+            b't' => Ok(Some(Part::Parameters(body))),
+            b'T' => Ok(Some(Part::Columns(body))),
+            b'n' => Ok(Some(Part::NoColumns)),
+            b'N' => {
+                self.postgres.notify(&Notice::parse(body));
+                Ok(None)
+            }
+            // ParseComplete, CloseComplete, ParameterStatus, NotificationResponse.
+            b'1' | b'3' | b'S' | b'A' => Ok(None),
+            b'H' | b'd' | b'c' => Err(Error::caller("COPY needs a connection of its own, which is not there yet")),
+            tag => Err(Error::peer(format!("a message of type {:?} in this place", tag as char))),
+        }
     }
 }
 
