@@ -4,15 +4,18 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote_http::{Handler, Request, Response, Routes, StatsHandle};
+use cenote_postgres::Pool;
 
 use crate::metrics;
 use crate::plain;
 use crate::routes::Route;
+use crate::world;
 
 /// One per thread.
 pub(crate) struct App {
     pub(crate) routes: Arc<Routes<Route>>,
     pub(crate) stats: StatsHandle,
+    pub(crate) postgres: Option<Pool>,
 }
 
 impl Handler for App {
@@ -31,7 +34,9 @@ impl App {
             Route::EchoJson => plain::echo_json(request.body).await,
             Route::NamedUser => plain::named_user(&parameters, &request.head),
             Route::Item(name) => Ok(Response::text(name.clone())),
-            Route::Metrics => Ok(metrics::answer(&self.stats)),
+            Route::Db => world::one(self.postgres.as_ref()).await,
+            Route::Queries => world::many(self.postgres.as_ref(), &request.head).await,
+            Route::Metrics => Ok(metrics::answer(&self.stats, self.postgres.as_ref())),
         }
     }
 }

@@ -47,7 +47,7 @@ fn id<'p>(parameters: &Parameters<'_, 'p>) -> Cow<'p, str> {
     parameters.get("id").unwrap_or_default()
 }
 
-fn json(value: &impl Serialize) -> Response {
+pub(crate) fn json(value: &impl Serialize) -> Response {
     match serde_json::to_vec(value) {
         Ok(text) => Response::json(text),
         // Nothing here has maps with keys that are not text, which is what fails.

@@ -17,6 +17,8 @@ pub(crate) enum Route {
     /// With the name of the item.
     Item(String),
     Metrics,
+    Db,
+    Queries,
 }
 
 /// The table.
@@ -29,6 +31,8 @@ pub(crate) fn routes() -> Result<Routes<Route>, RouteError> {
         .add(Method::GET, "/json", Route::Json)?
         .add(Method::POST, "/json", Route::EchoJson)?
         .add(Method::GET, "/users/:id", Route::NamedUser)?
+        .add(Method::GET, "/db", Route::Db)?
+        .add(Method::GET, "/queries", Route::Queries)?
         .add(Method::GET, "/metrics", Route::Metrics)?;
     for number in 1..=ITEMS {
         let name = format!("item{number:03}");
