@@ -16,10 +16,10 @@ demo: ## the demo server in the foreground, on port 8080 or $PORT
 
 test: ## every test, on real servers
 	scripts/servers up
-	@if cargo nextest --version >/dev/null 2>&1; then \
-		set -x; $(with_addresses) cargo nextest run --workspace && cargo test --doc --workspace; \
+	@$(with_addresses) if cargo nextest --version >/dev/null 2>&1; then \
+		cargo nextest run --workspace --no-fail-fast && cargo test --doc --workspace; \
 	else \
-		set -x; $(with_addresses) cargo test --workspace; \
+		cargo test --workspace --no-fail-fast; \
 	fi
 
 bench: ## the driver benchmark; ARGS="--seconds 3 --json"
