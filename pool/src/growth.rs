@@ -23,7 +23,7 @@ use crate::pool::{Growth, Inner};
 
 /// From this depth of the best lane on, one more lane is wanted: below it sharing costs less than one more server
 /// process.
-const GROW_DEPTH: usize = 4;
+pub(crate) const GROW_DEPTH: usize = 4;
 
 /// Growth is considered at most this often; it takes a lock that all threads share.
 const CONSIDER_INTERVAL_US: u64 = 1_000;

@@ -7,6 +7,7 @@ use std::task::Waker;
 
 use bytes::BytesMut;
 
+use crate::growth::GROW_DEPTH;
 use crate::home;
 use crate::lane::{Answer, Lane, Submission};
 use crate::language::{Language, Preparation};
@@ -40,8 +41,10 @@ struct Streak {
 }
 
 impl Streak {
-    fn begin<L>(lanes: &Arc<Vec<Arc<Lane<L>>>>, choice: route::Choice) {
-        STREAK.set(Streak { lanes: Arc::as_ptr(lanes) as usize, index: choice.index, left: choice.followers });
+    fn begin<L>(lanes: &Arc<Vec<Arc<Lane<L>>>>, choice: route::Choice, connections_max: usize) {
+        // Who follows does not consider growth, so while there may be any, he may not follow past where it is wanted.
+        let left = if lanes.len() < connections_max { choice.followers.min(GROW_DEPTH) } else { choice.followers };
+        STREAK.set(Streak { lanes: Arc::as_ptr(lanes) as usize, index: choice.index, left });
     }
 
     fn follow<L>(lanes: &Arc<Vec<Arc<Lane<L>>>>) -> Option<&Arc<Lane<L>>> {
@@ -97,7 +100,7 @@ impl<L: Language> Inner<L> {
             let Some(lane) = lanes.get(choice.index) else { break };
             self.consider_growth(lanes.len(), lane, caller, now_us);
             if let Ok(answer) = lane.submit(submission, waker.clone(), || now_us) {
-                Streak::begin(&lanes, choice);
+                Streak::begin(&lanes, choice, self.limits.connections_max);
                 return Ok(answer);
             }
         }

@@ -145,6 +145,19 @@ async fn a_server_that_refuses_at_first_is_tried_again() {
     assert_eq!((pool.stats().connect_failures, pool.stats().connects), (2, 1));
 }
 
+/// All of one turn, which follow each other onto one connection, and whose answers come together.
+#[tokio::test]
+async fn callers_who_come_together_have_another_connection_opened() {
+    let server = Server::start(Session::serve);
+    let pool = server.pool("pool_size=2");
+    let opened = || async {
+        many(&pool, 20).await.into_iter().for_each(|result| assert!(result.is_ok(), "{result:?}"));
+        pool.stats().lanes.len() == 2
+    };
+    wait_until("there are two connections for twenty callers", opened).await;
+    assert_eq!(server.accepted(), 2);
+}
+
 /// A pooler before a server that is down may do this to everyone, and all its callers come back at once.
 #[tokio::test]
 async fn a_server_that_closes_each_connection_after_the_log_in_is_not_stormed() {
