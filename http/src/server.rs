@@ -3,14 +3,16 @@
 use std::any::Any;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
+
+use tokio::sync::oneshot;
 
 use crate::listener;
 use crate::settings::Settings;
 use crate::signals::Signals;
 use crate::stats::Counters;
-use crate::worker::{self, Worker};
+use crate::worker::{self, Ready, Worker};
 use crate::{Builder, Handler, StatsHandle, Stop};
 
 /// A server that has its port and does not serve yet. See the [first page](crate) for an example.
@@ -63,12 +65,12 @@ impl Server {
         self.start(factory)?.join()
     }
 
-    /// Starts the threads and returns. Each calls `factory` with its number, counted from 0, to make its own
-    /// handler, inside its event loop: tasks can be spawned there.
+    /// Starts the threads and returns once they accept. Each calls `factory` with its number, counted from 0, to
+    /// make its own handler, inside its event loop: tasks can be spawned there.
     ///
     /// # Errors
     ///
-    /// A thread cannot be made, or signals not be caught.
+    /// A thread or its event loop cannot be made, `factory` panics, or signals cannot be caught.
     pub fn start<F, H>(self, factory: F) -> io::Result<Running>
     where
         F: Fn(usize) -> H + Send + Sync + 'static,
@@ -86,23 +88,39 @@ impl Server {
             _signals: signals,
         };
         let factory = Arc::new(factory);
+        let (tell, ready) = mpsc::channel();
+        let mut begin = Vec::with_capacity(self.listeners.len());
         let parts = self.listeners.into_iter().zip(self.counters.iter());
         for (index, (listener, counters)) in parts.enumerate() {
+            let (all_ready, all) = oneshot::channel();
+            begin.push(all_ready);
             let worker = Worker {
                 index,
                 listener,
                 settings: self.settings.clone(),
                 counters: Arc::clone(counters),
                 orders: self.stop.listen(),
+                ready: Ready { tell: tell.clone(), all },
             };
             let factory = Arc::clone(&factory);
             let others = StopOthers(self.stop.clone());
-            // Dropping `running` on an error stops the threads that were made.
+            // Dropping `begin` on an error ends the threads that were made.
             let thread = thread::Builder::new().name(format!("cenote-http-{index}")).spawn(move || {
                 let _others = others;
                 worker::run(worker, |index| factory(index))
             })?;
             running.threads.push(thread);
+        }
+        drop(tell);
+        if ready.iter().take(begin.len()).count() < begin.len() {
+            // All have told or ended, and not all have told.
+            drop(begin);
+            let ended = running.join();
+            return ended.and(Err(io::Error::other("a thread of the server has ended early")));
+        }
+        for all_ready in begin {
+            // A thread that is gone meanwhile is told of by `join`.
+            let _ = all_ready.send(());
         }
         Ok(running)
     }
@@ -149,7 +167,7 @@ impl Running {
     ///
     /// # Errors
     ///
-    /// A thread could not set up its event loop, or panicked outside of a request, such as in the factory.
+    /// A thread panicked outside of a request, such as in [`Handler::stopped`].
     pub fn join(mut self) -> io::Result<()> {
         let mut result = Ok(());
         for thread in self.threads.drain(..) {

@@ -13,12 +13,13 @@ use std::future::pending;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use hyper::server::conn::http1;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::oneshot;
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
@@ -46,6 +47,14 @@ pub(crate) struct Worker {
     pub(crate) settings: Settings,
     pub(crate) counters: Arc<Counters>,
     pub(crate) orders: Orders,
+    pub(crate) ready: Ready,
+}
+
+/// How the threads begin together: each tells that it has all it needs, and waits until all have. So a client
+/// that is quick cannot take the descriptors that a later thread needs for its event loop.
+pub(crate) struct Ready {
+    pub(crate) tell: mpsc::Sender<()>,
+    pub(crate) all: oneshot::Receiver<()>,
 }
 
 /// Runs the event loop until the server was told to stop.
@@ -62,7 +71,16 @@ pub(crate) fn run<H: Handler>(worker: Worker, factory: impl FnOnce(usize) -> H) 
     let runtime = builder.build_local(LocalOptions::default())?;
     runtime.block_on(async {
         let handler = Rc::new(factory(worker.index));
-        serve(worker, handler).await
+        let listener = TcpListener::from_std(worker.listener)?;
+        let Ready { tell, all } = worker.ready;
+        let _ = tell.send(());
+        // Whoever counts us must not wait for us too.
+        drop(tell);
+        match all.await {
+            Ok(()) => serve(listener, worker.settings, worker.counters, worker.orders, handler).await,
+            // Another thread has failed, and the server does not begin.
+            Err(_) => Ok(()),
+        }
     })
 }
 
@@ -76,8 +94,13 @@ fn pin_thread(_: usize) -> io::Result<()> {
     Ok(())
 }
 
-async fn serve<H: Handler>(worker: Worker, handler: Rc<H>) -> io::Result<()> {
-    let Worker { listener, settings, counters, mut orders, .. } = worker;
+async fn serve<H: Handler>(
+    listener: TcpListener,
+    settings: Settings,
+    counters: Arc<Counters>,
+    mut orders: Orders,
+    handler: Rc<H>,
+) -> io::Result<()> {
     let thread = Rc::new(Thread::new(settings.limits(), counters));
     let door = Door {
         http: Rc::new(connection::http(&settings)),
@@ -87,7 +110,6 @@ async fn serve<H: Handler>(worker: Worker, handler: Rc<H>) -> io::Result<()> {
     };
     spawn_local(sweep(Rc::clone(&thread), settings.tick()));
 
-    let listener = TcpListener::from_std(listener)?;
     tokio::select! {
         biased;
         () = orders.at_least(Order::Stop) => {}

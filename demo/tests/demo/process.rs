@@ -109,6 +109,8 @@ fn a_port_that_is_taken_or_none_is_an_error_in_words() {
 fn it_outlives_a_lack_of_file_descriptors() {
     let demo = Demo::start(Command::new("sh").args(["-c", "ulimit -n 40; exec \"$0\"", PROGRAM]));
     let mut first = Client::connect(demo.address);
+    first.get("/");
+    assert_eq!(first.answer().status, 200, "it has its descriptor");
     let others: Vec<Client> = (0..60).map(|_| Client::connect(demo.address)).collect();
     let errors = |client: &mut Client| -> u64 {
         client.get("/metrics");

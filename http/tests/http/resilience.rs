@@ -73,12 +73,15 @@ fn a_panic_is_a_500_and_costs_one_connection() {
 #[test]
 fn a_factory_that_panics_ends_the_server_with_its_message() {
     let server = builder().threads(2).bind().unwrap();
-    let ended = server.run(|thread| {
+    let address = server.address();
+    let started = server.start(|thread| {
         assert_ne!(thread, 1, "thread 1 cannot be");
         async |_: Request| Response::empty()
     });
-    let error = ended.unwrap_err().to_string();
+    let error = started.expect_err("half a server").to_string();
     assert!(error.contains("thread 1 cannot be"), "{error}");
+    let refused = std::net::TcpStream::connect(address).expect_err("nobody listens");
+    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
 }
 
 #[test]
