@@ -40,6 +40,9 @@ impl Framer for ReplyFramer {
                 return Ok(Framed { consumed, end: self.aside.then_some(End::Aside) });
             }
         }
+        if expecting > 0 {
+            consumed = behind_plain_messages(input, consumed);
+        }
         while let Some((tag, length, body)) = split(&input[consumed..])? {
             match tag {
                 b'Z' => {
@@ -99,6 +102,20 @@ impl Framer for ReplyFramer {
         }
         Ok(Framed { consumed, end: None })
     }
+}
+
+/// Where the first message begins, from `at` on, that is not one of the usual messages of a reply (BindComplete,
+/// DataRow, CommandComplete) and there as a whole. A loop of its own because nearly all that is received goes this way.
+fn behind_plain_messages(input: &[u8], mut at: usize) -> usize {
+    while let Some((&[tag, a, b, c, d], _)) = input.get(at..).and_then(|rest| rest.split_first_chunk()) {
+        let length = u32::from_be_bytes([a, b, c, d]) as usize;
+        let fits = (4..=MESSAGE_BYTES_MAX).contains(&length) && length < input.len() - at;
+        if !fits || !matches!(tag, b'2' | b'D' | b'C') {
+            break;
+        }
+        at += length + 1;
+    }
+    at
 }
 
 /// The front of a message: its type, its length with header, and as much of its body as has come.
