@@ -11,7 +11,7 @@ const INTERVAL: Duration = Duration::from_millis(5);
 const TRIES: usize = 6_000;
 
 /// Past this, what ought to have ended is taken to hang. Not a measure of speed: no test comes near it.
-const HANGS_AFTER: Duration = Duration::from_secs(120);
+pub(crate) const HANGS_AFTER: Duration = Duration::from_secs(120);
 
 /// Waits until `condition` holds.
 ///

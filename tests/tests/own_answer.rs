@@ -107,7 +107,7 @@ async fn watch(pool: Pool, stop: Arc<AtomicBool>) {
     let admin = Admin::connect().await;
     while !stop.load(Ordering::SeqCst) {
         let stats = pool.stats();
-        assert!(stats.connections() <= CONNECTIONS, "{stats:?}");
+        assert!(stats.lanes.len() <= CONNECTIONS, "{stats:?}");
         let backends = admin.backends(&pool).await.len();
         assert!(backends <= CONNECTIONS, "the server has {backends} sessions of the pool");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
