@@ -15,6 +15,8 @@ use crate::cli::Load;
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct Cenote {
+    settings: Settings,
+    /// For the counters.
     pool: Pool,
 }
 
@@ -22,7 +24,8 @@ impl Cenote {
     /// Opens the pool, with as many connections as the load names.
     pub(crate) fn new(load: &Load) -> anyhow::Result<Self> {
         let settings = Settings::from_url(load.url()?)?.to_builder().pool_size(load.connections.get()).build()?;
-        Ok(Self { pool: Pool::open(settings)? })
+        let pool = Pool::open(&settings)?;
+        Ok(Self { settings, pool })
     }
 }
 
@@ -32,7 +35,7 @@ impl Contender for Cenote {
             .enable_all()
             .build()
             .context("cannot start a runtime")?
-            .block_on(ask(&self.pool, share))
+            .block_on(ask(Pool::open(&self.settings)?, share))
     }
 
     fn socket_calls(&self) -> Option<SocketCalls> {
@@ -41,7 +44,8 @@ impl Contender for Cenote {
     }
 }
 
-async fn ask(pool: &Pool, share: &Arc<Share>) -> anyhow::Result<()> {
+/// `pool` is this thread's own open of the pool that all threads share.
+async fn ask(pool: Pool, share: &Arc<Share>) -> anyhow::Result<()> {
     pool.query_one(LOOKUP, &[&1]).await.context("cannot query")?;
     share.ready();
     let mut callers = JoinSet::new();
