@@ -1,0 +1,111 @@
+//! The invariants of ARCHITECTURE.md that can be read from the sources: who depends on whom, what the pure parts use,
+//! and that the documents say what the code says.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+fn root() -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+    tests.parent().expect("the crate is in the workspace").to_owned()
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What each crate may use of the workspace.
+const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
+    ("cenote-pool", &[]),
+    ("cenote-postgres", &["cenote-pool"]),
+    ("cenote-http", &[]),
+    ("cenote-demo", &["cenote-http", "cenote-postgres"]),
+    ("cenote-bench", &["cenote-demo", "cenote-postgres"]),
+    ("cenote-tests", &["cenote-demo", "cenote-http", "cenote-pool", "cenote-postgres"]),
+];
+
+#[test]
+fn no_crate_depends_upward() {
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
+        .current_dir(root())
+        .output()
+        .expect("cargo runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    for package in packages {
+        let name = package["name"].as_str().expect("a name");
+        let allowed = MAY_DEPEND_ON.iter().find(|(known, _)| *known == name);
+        let (_, allowed) = allowed.unwrap_or_else(|| panic!("{name} has no place in the map; give it one"));
+        let dependencies = package["dependencies"].as_array().expect("dependencies");
+        let used: BTreeSet<&str> = dependencies
+            .iter()
+            .filter(|dependency| dependency["kind"].is_null())
+            .filter_map(|dependency| dependency["name"].as_str())
+            .filter(|dependency| dependency.starts_with("cenote"))
+            .collect();
+        for dependency in used {
+            assert!(allowed.contains(&dependency), "{name} must not depend on {dependency}");
+        }
+    }
+    assert_eq!(packages.len(), MAY_DEPEND_ON.len(), "every crate of the map is there");
+}
+
+/// Parts that decide, and do nothing: bytes, time and random numbers are arguments.
+const WITHOUT_IO: &[&str] = &[
+    "pool/src/backoff.rs",
+    "pool/src/inbound.rs",
+    "pool/src/language.rs",
+    "pool/src/pipeline.rs",
+    "pool/src/plan.rs",
+    "pool/src/prepared.rs",
+    "pool/src/route.rs",
+    "postgres/src/auth.rs",
+    "postgres/src/firewall.rs",
+    "postgres/src/login.rs",
+    "postgres/src/reply.rs",
+    "postgres/src/row.rs",
+    "postgres/src/wire/backend.rs",
+    "postgres/src/wire/framer.rs",
+    "postgres/src/wire/frontend.rs",
+];
+
+#[test]
+fn the_pure_parts_use_no_socket_no_clock_and_no_runtime() {
+    for file in WITHOUT_IO {
+        let source = read(file);
+        let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
+        for (line, forbidden) in lines.flat_map(|line| {
+            let uses =
+                ["tokio", "socket2", "std::net", "std::time::Instant", "Instant::now", "SystemTime", "thread_local"];
+            uses.into_iter().filter(|name| line.contains(name)).map(move |name| (line, name)).collect::<Vec<_>>()
+        }) {
+            panic!("{file} uses {forbidden}: {line}");
+        }
+    }
+}
+
+#[test]
+fn the_example_of_the_readme_is_the_one_that_is_built() {
+    let example = read("postgres/examples/first_query.rs");
+    let (_, code) = example.split_once("\n\n").expect("a comment, an empty line, the code");
+    assert!(read("README.md").contains(code), "README.md does not show postgres/examples/first_query.rs as it is");
+}
+
+#[test]
+fn every_crate_forbids_unsafe_code() {
+    assert!(read("Cargo.toml").contains("unsafe_code = \"forbid\""));
+    for (name, _) in MAY_DEPEND_ON {
+        let folder = name.trim_start_matches("cenote-");
+        let manifest = read(format!("{folder}/Cargo.toml"));
+        assert!(
+            manifest.contains("[lints]\nworkspace = true"),
+            "{folder}/Cargo.toml does not take the workspace's lints"
+        );
+    }
+}
