@@ -49,6 +49,8 @@ pub(crate) struct Driver<L: Language> {
     inbound: Option<Inbound<L::Framer>>,
     writing: Vec<u8>,
     written: usize,
+    /// The socket took nothing when last asked.
+    blocked: bool,
     replies: Vec<Outcome>,
     wake: Vec<Waker>,
     farewell: Option<Bytes>,
@@ -71,6 +73,7 @@ impl<L: Language> Driver<L> {
             inbound: Some(inbound),
             writing: Vec::new(),
             written: 0,
+            blocked: false,
             replies: Vec::new(),
             wake: Vec::new(),
             farewell: None,
@@ -139,17 +142,23 @@ impl<L: Language> Driver<L> {
         drained.then_some(Ending::Drained(after_drain))
     }
 
-    /// One write. `Ok(true)`: there is more to write, and the socket may take it.
+    /// One write. `Ok(true)`: there is more to write, and the socket may take it; what was queued since a write could not
+    /// be finished counts as well, because nobody wakes us for it again.
     fn write(&mut self, cx: &mut Context<'_>) -> Result<bool, LossCause> {
         let Some(socket) = &mut self.socket else { return Ok(false) };
+        let left_over = self.written > 0 || self.blocked;
         match socket.poll_write(cx, &self.writing[self.written..]) {
-            Poll::Pending => Ok(false),
+            Poll::Pending => {
+                self.blocked = true;
+                Ok(false)
+            }
             Poll::Ready(Ok(0)) => Err(LossCause::PeerClosed),
             Poll::Ready(Ok(count)) => {
                 self.written += count;
+                self.blocked = false;
                 self.lane.counters.writes.add_unshared(1);
                 self.lane.counters.bytes_written.add_unshared(count as u64);
-                Ok(self.written < self.writing.len())
+                Ok(left_over || self.written < self.writing.len())
             }
             Poll::Ready(Err(error)) => Err(LossCause::Io(Arc::new(error))),
         }
