@@ -9,6 +9,7 @@
 //! The servers are those of `scripts/servers`; nothing here starts the shared ones.
 
 mod admin;
+mod closed_port;
 mod environment;
 mod no_runtime;
 mod own_pool;
@@ -20,6 +21,7 @@ pub mod scripted;
 mod wait;
 
 pub use admin::{Admin, Backend};
+pub use closed_port::ClosedPort;
 pub use environment::{admin_url, postgres_url, url, url_if_given};
 pub use no_runtime::block_on_without_runtime;
 pub use own_pool::{open, settings, settings_at, unique_name};

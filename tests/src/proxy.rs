@@ -77,6 +77,11 @@ pub struct Proxy {
 impl Proxy {
     /// Starts a proxy to the server that `url` names.
     pub fn start(url: &str) -> Proxy {
+        Proxy::start_on(0, url)
+    }
+
+    /// The same, at a port that is known beforehand; 0 is any.
+    pub fn start_on(port: u16, url: &str) -> Proxy {
         let settings: Settings = url.parse().unwrap_or_else(|error| panic!("the address of the server: {error}"));
         let target = match settings.hosts() {
             [Host::Tcp { name, port, .. }] => (name.clone(), *port),
@@ -84,13 +89,13 @@ impl Proxy {
         };
         let shared = Arc::new(Shared::default());
         let (stop, stopped) = oneshot::channel();
-        let (told, port) = std::sync::mpsc::channel();
+        let (told, is_told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn({
             let shared = Arc::clone(&shared);
             move || {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
                 runtime.block_on(async {
-                    let listener = listen();
+                    let listener = listen(port);
                     told.send(listener.local_addr().expect("the listener has an address").port()).expect("is heard");
                     tokio::select! {
                         () = accept(listener, target, shared) => {}
@@ -100,7 +105,7 @@ impl Proxy {
                 });
             }
         });
-        let port = port.recv().expect("the proxy comes up");
+        let port = is_told.recv().expect("the proxy comes up");
         Proxy { shared, port, stop: Some(stop), thread: Some(thread) }
     }
 
@@ -181,11 +186,13 @@ impl Drop for Proxy {
     }
 }
 
-fn listen() -> TcpListener {
+fn listen(port: u16) -> TcpListener {
     let socket = TcpSocket::new_v4().expect("a socket");
+    // A port that was in use a moment ago counts as free.
+    socket.set_reuseaddr(true).expect("a reusable address");
     // Accepted sockets inherit it.
     socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES).expect("a small receive buffer");
-    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
+    socket.bind(SocketAddr::from((Ipv4Addr::LOCALHOST, port))).expect("a free port");
     socket.listen(1024).expect("a listening socket")
 }
 
