@@ -61,7 +61,7 @@ struct Entry<M, E> {
     used: AtomicU64,
 }
 
-/// See the [module](self).
+/// The registry of one pool.
 #[derive(Debug)]
 pub struct Statements<M, E> {
     entries: RwLock<HashMap<Key, Entry<M, E>>>,
