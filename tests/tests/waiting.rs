@@ -61,7 +61,7 @@ async fn a_caller_who_waited_too_long_is_told_what_the_pool_looked_like() {
         assert!(error.is_timeout() && !error.is_network() && !error.is_server(), "{error}");
         assert_eq!(error.was_sent(), Some(false), "{error}");
         let words = error.to_string();
-        for part in ["acquire timed out after 0.2 s", "2/2", "2 lanes", "waiting"] {
+        for part in ["acquire timed out after", "2/2", "2 lanes", "waiting"] {
             assert!(words.contains(part), "{part:?} is not in: {words}");
         }
     }
