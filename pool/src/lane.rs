@@ -13,7 +13,7 @@ use crate::home;
 use crate::language::{Language, Preparation, StatementId};
 use crate::limits::LaneLimits;
 use crate::pipeline::{Outcome, Pipeline, Refusal, SlotKey};
-use crate::prepared::Prepared;
+use crate::prepared::{Prepared, Standing};
 use crate::route::{Nearness, View};
 use crate::stats::{LaneCounters, LaneStats};
 
@@ -148,9 +148,8 @@ impl<L: Language> Lane<L> {
         let prepared = &mut shared.prepared;
         let was_silent = shared.pipeline.unsent_bytes() == 0;
         let append = |out: &mut Vec<u8>| {
-            for preparation in submission.preparations {
-                epoch = append_preparation::<L>(prepared, preparation, out);
-            }
+            append_preparations::<L>(prepared, submission.preparations, out);
+            epoch = prepared.epoch();
             out.extend_from_slice(submission.payload);
         };
         let key = shared.pipeline.submit(append, waker, now_us)?;
@@ -194,26 +193,42 @@ impl<L: Language> Lane<L> {
     }
 }
 
-/// Appends what the connection lacks of a statement; the epoch in which it is prepared.
-fn append_preparation<L: Language>(prepared: &mut Prepared, preparation: &Preparation, out: &mut Vec<u8>) -> u32 {
-    let Some(id) = preparation.id else {
-        out.extend_from_slice(&preparation.bytes);
-        return 0;
-    };
-    if let Some(epoch) = prepared.touch(id) {
-        return epoch;
+/// Appends what the connection lacks of these statements.
+fn append_preparations<L: Language>(prepared: &mut Prepared, preparations: &[&Preparation], out: &mut Vec<u8>) {
+    let begins = prepared.now();
+    let mut is_ready =
+        |preparation: &&Preparation| preparation.id.and_then(|id| prepared.touch(id)) == Some(Standing::Confirmed);
+    if preparations.iter().all(&mut is_ready) {
+        return;
     }
-    while let Some(evicted) = prepared.evict() {
-        L::append_forget(evicted, out);
+    // All are looked at before any makes room, so that none makes room for another. What makes room is closed before
+    // anything that may fail: behind an error the server would pass over it.
+    let named = preparations.iter().filter_map(|preparation| preparation.id);
+    let missing = named.filter(|&id| prepared.touch(id).is_none()).count();
+    if missing > 0 {
+        while let Some(evicted) = prepared.evict(missing, begins) {
+            L::append_forget(evicted, out);
+        }
     }
-    out.extend_from_slice(&preparation.bytes);
-    prepared.insert(id)
+    for preparation in preparations {
+        match preparation.id.map(|id| (id, prepared.touch(id))) {
+            Some((_, Some(Standing::Confirmed))) => {}
+            Some((_, Some(_))) => {
+                out.extend_from_slice(preparation.bytes.get(preparation.describe_at..).unwrap_or_default());
+            }
+            Some((id, None)) => {
+                out.extend_from_slice(&preparation.bytes);
+                prepared.insert(id);
+            }
+            None => out.extend_from_slice(&preparation.bytes),
+        }
+    }
 }
 
 /// Where a reply came from: to tell that connection what its reply says about prepared statements.
 pub(crate) struct Origin<L> {
     pub(crate) lane: Arc<Lane<L>>,
-    pub(crate) epoch: u32,
+    pub(crate) epoch: u64,
 }
 
 /// The outcome of a queued statement. Dropping it abandons the statement: it runs, and its reply is read and
@@ -248,9 +263,14 @@ impl<L: Language> Drop for Answer<L> {
 }
 
 impl<L: Language> Origin<L> {
-    /// The server did not know the statement, as this reply's submission believed it prepared.
+    /// The server may not know the statement, as this reply's submission believed it prepared.
     pub(crate) fn forget(&self, id: StatementId) {
         self.lane.lock().prepared.forget(id, self.epoch);
+    }
+
+    /// What the server said of the statement in this reply is what is known of it.
+    pub(crate) fn confirm(&self, id: StatementId) {
+        self.lane.lock().prepared.confirm(id, self.epoch);
     }
 
     pub(crate) fn forget_all(&self) {

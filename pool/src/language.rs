@@ -152,6 +152,9 @@ pub struct StatementId(pub u64);
 pub struct Preparation {
     /// The statement's identity; `None` is prepared anew each time and never remembered.
     pub id: Option<StatementId>,
-    /// The message that prepares it.
+    /// The messages that prepare it and ask what it is.
     pub bytes: Box<[u8]>,
+    /// Where in `bytes` the message begins that asks what it is. That part alone precedes a statement that is prepared,
+    /// until somebody has confirmed that it is there what it is known to be.
+    pub describe_at: usize,
 }

@@ -48,9 +48,14 @@ impl<L: Language> fmt::Debug for Answered<L> {
 }
 
 impl<L: Language> Answered<L> {
-    /// The reply says that the connection had not prepared this statement after all.
+    /// The reply says that the connection may not have prepared this statement after all.
     pub fn forget_prepared(&self, id: StatementId) {
         self.origin.forget(id);
+    }
+
+    /// The reply says of a statement what is known of it, so it need not be asked again.
+    pub fn confirm_prepared(&self, id: StatementId) {
+        self.origin.confirm(id);
     }
 
     /// The reply says that the connection has dropped all its prepared statements.

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use cenote_pool::Answered;
 use postgres_types::ToSql;
 
 use crate::error::Error;
+use crate::language::Postgres;
 use crate::pool::Pool;
 use crate::reply::{self, Part, Reader};
 use crate::row::Row;
@@ -95,12 +96,15 @@ impl<'a> Batch<'a> {
         let mut healed = false;
         loop {
             let mut known = Vec::with_capacity(self.statements.len());
-            for (index, (sql, _)) in self.statements.iter().enumerate() {
+            for (index, (sql, parameters)) in self.statements.iter().enumerate() {
+                frontend::check_parameters(parameters.len()).map_err(|error| error.in_batch(index))?;
                 known.push(self.pool.statement(sql, &[]).await.map_err(|error| error.in_batch(index))?);
             }
-            let preparations: Vec<_> = known.iter().map(|statement| &statement.preparation).collect();
+            // An unnamed one is gone when the next one is prepared: it is prepared where it runs.
+            let named = known.iter().filter(|statement| statement.preparation.id.is_some());
+            let preparations: Vec<_> = named.map(|statement| &statement.preparation).collect();
             let answered = self.pool.run(&preparations, |out| self.encode(&known, out)).await?;
-            match self.read(&known, &answered.reply).await {
+            match self.read(&known, &answered).await {
                 Ok(results) => return Ok(results),
                 Err(error) => {
                     // The whole batch was undone, so running it again cannot run it twice.
@@ -117,18 +121,21 @@ impl<'a> Batch<'a> {
 
     fn encode(&self, known: &[Arc<Statement>], out: &mut bytes::BytesMut) -> Result<(), Error> {
         for (index, (statement, (_, parameters))) in known.iter().zip(&self.statements).enumerate() {
+            if statement.preparation.id.is_none() {
+                out.extend_from_slice(&statement.preparation.bytes);
+            }
             frontend::execute_described(statement, parameters, out).map_err(|error| error.in_batch(index))?;
         }
         frontend::sync(out);
         Ok(())
     }
 
-    async fn read(&self, known: &[Arc<Statement>], reply: &Bytes) -> Result<Vec<BatchResult>, Error> {
-        let mut reader = Reader::new(self.pool.language(), reply);
+    async fn read(&self, known: &[Arc<Statement>], answered: &Answered<Postgres>) -> Result<Vec<BatchResult>, Error> {
+        let mut reader = Reader::new(self.pool.language(), &answered.reply);
         let mut results = Vec::with_capacity(known.len());
         // What connections that had to prepare something say of it comes first, and is said again for each statement.
         for (index, (statement, (sql, _))) in known.iter().zip(&self.statements).enumerate() {
-            let result = self.read_one(&mut reader, reply, statement, sql).await;
+            let result = self.read_one(&mut reader, answered, statement, sql).await;
             results.push(result.map_err(|error| error.in_batch(index))?);
         }
         reply::finish(&mut reader)?;
@@ -138,7 +145,7 @@ impl<'a> Batch<'a> {
     async fn read_one(
         &self,
         reader: &mut Reader<'_>,
-        reply: &Bytes,
+        answered: &Answered<Postgres>,
         statement: &Arc<Statement>,
         sql: &str,
     ) -> Result<BatchResult, Error> {
@@ -154,7 +161,9 @@ impl<'a> Batch<'a> {
                 Part::Ready(_) => return Err(Error::peer("a statement without its end")),
             }
         };
-        let statement = self.pool.described_as(sql, &[], statement, columns).await?;
+        let reply = &answered.reply;
+        let confirmed = reply::may_describe(reply).then_some(answered);
+        let statement = self.pool.described_as(sql, &[], statement, columns, confirmed).await?;
         let rows = bodies.into_iter().map(|body| Row::new(reply.clone(), body, Arc::clone(&statement)));
         Ok(BatchResult { rows: rows.collect::<Result<_, _>>()?, rows_affected })
     }

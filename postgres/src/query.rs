@@ -123,6 +123,7 @@ impl Pool {
     /// Runs a statement, healed once if what was known of it does not hold any more. The reply may hold an error of
     /// the server; the statement describes the rows in it.
     async fn ask(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(Arc<Statement>, Bytes), Error> {
+        frontend::check_parameters(parameters.len())?;
         let mut healed = false;
         loop {
             let statement = match self.language().statements.recall(sql) {
@@ -140,7 +141,8 @@ impl Pool {
             return match reply::new_description(&answered.reply)? {
                 None => Ok((statement, answered.reply)),
                 Some(columns) => {
-                    Ok((Box::pin(self.described_as(sql, &[], &statement, columns)).await?, answered.reply))
+                    let described = Box::pin(self.described_as(sql, &[], &statement, columns, Some(&answered))).await?;
+                    Ok((described, answered.reply))
                 }
             };
         }
@@ -151,6 +153,7 @@ impl Pool {
         sql: &str,
         parameters: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<(Arc<Statement>, Bytes), Error> {
+        frontend::check_text(sql)?;
         let (values, types): (Vec<&(dyn ToSql + Sync)>, Vec<Type>) = parameters.iter().cloned().unzip();
         let mut healed = false;
         loop {
@@ -178,7 +181,10 @@ impl Pool {
             }
             return match reply::new_description(&answered.reply)? {
                 None => Ok((statement, answered.reply)),
-                Some(columns) => Ok((self.described_as(sql, &types, &statement, columns).await?, answered.reply)),
+                Some(columns) => {
+                    let described = self.described_as(sql, &types, &statement, columns, Some(&answered)).await?;
+                    Ok((described, answered.reply))
+                }
             };
         }
     }
@@ -211,6 +217,9 @@ impl Pool {
                 None => Error::peer("a statement without its description"),
             });
         };
+        if let Some(id) = preparation.id {
+            answered.confirm_prepared(id);
+        }
         *reply = Some(answered.reply);
         let parameters = types.iter().map(Type::oid).collect();
         self.resolve(sql, preparation.id, Shape { parameters, columns }).await
@@ -242,6 +251,12 @@ impl Pool {
             self.unlearn(sql, types, statement);
             return true;
         }
+        if refusal.before_running && code.class() == "42" && code != SqlState::INSUFFICIENT_PRIVILEGE {
+            // It made sense when it was learned: what it names has changed, and with it perhaps its parameters.
+            self.language().types.clear();
+            self.unlearn(sql, types, statement);
+            return true;
+        }
         match code {
             // By the routine, not by the message: that is translated.
             SqlState::FEATURE_NOT_SUPPORTED if refusal.error.routine() == Some("RevalidateCachedQuery") => {
@@ -254,7 +269,6 @@ impl Pool {
             }
             // A type was dropped and made anew under the same name.
             SqlState::INTERNAL_ERROR if refusal.error.message().starts_with("cache lookup failed for type") => {
-                forget();
                 self.language().types.clear();
                 self.unlearn(sql, types, statement);
                 true
@@ -264,15 +278,19 @@ impl Pool {
     }
 
     /// The statement with these columns, as a connection that prepared it just now tells them. If they are not those
-    /// that were known, they count from here on.
+    /// that were known, they count from here on; if they are, `confirmed` hears of it.
     pub(crate) async fn described_as(
         &self,
         sql: &str,
         types: &[Type],
         statement: &Arc<Statement>,
         columns: Vec<ColumnDescription>,
+        confirmed: Option<&Answered<Postgres>>,
     ) -> Result<Arc<Statement>, Error> {
         if statement.is_described_by(&columns) {
+            if let (Some(answered), Some(id)) = (confirmed, statement.preparation.id) {
+                answered.confirm_prepared(id);
+            }
             return Ok(Arc::clone(statement));
         }
         self.unlearn(sql, types, statement);

@@ -135,17 +135,25 @@ pub(crate) struct Refusal {
     pub(crate) error: ServerError,
     /// The connection had to prepare the statement first, and that is what failed.
     pub(crate) while_preparing: bool,
+    /// No statement was running: it failed to be prepared or bound.
+    pub(crate) before_running: bool,
 }
 
 /// The error in a reply that holds one.
 pub(crate) fn refusal(reply: &[u8]) -> Option<Refusal> {
     let mut messages = Messages::new(reply);
     let mut last = 0;
+    let mut running = false;
     while let Ok(Some(message)) = messages.next() {
         if message.tag == b'E' {
             let error = ServerError::parse(reply.get(message.body)?);
             // A Parse always follows a Close.
-            return Some(Refusal { error, while_preparing: last == b'3' });
+            return Some(Refusal { error, while_preparing: last == b'3', before_running: !running });
+        }
+        match message.tag {
+            b'2' => running = true,
+            b'C' | b'I' => running = false,
+            _ => {}
         }
         if !matches!(message.tag, b'N' | b'S' | b'A') {
             last = message.tag;
@@ -154,11 +162,15 @@ pub(crate) fn refusal(reply: &[u8]) -> Option<Refusal> {
     None
 }
 
-/// The columns of a statement, from a reply to its preparation in the same trip. `None` where it was not prepared in
-/// this trip.
-pub(crate) fn new_description(reply: &[u8]) -> Result<Option<Vec<ColumnDescription>>, Error> {
+/// Whether a reply may describe statements that were prepared in this trip, or just before it.
+pub(crate) fn may_describe(reply: &[u8]) -> bool {
     // The usual reply begins with BindComplete.
-    if !matches!(reply.first(), Some(b'3' | b'1')) {
+    reply.first() != Some(&b'2')
+}
+
+/// The columns of a statement, from a reply that describes it before it runs. `None` where it does not.
+pub(crate) fn new_description(reply: &[u8]) -> Result<Option<Vec<ColumnDescription>>, Error> {
+    if !may_describe(reply) {
         return Ok(None);
     }
     let mut messages = Messages::new(reply);

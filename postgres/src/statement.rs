@@ -1,7 +1,8 @@
 //! `Statement`: what is known of an SQL text with its parameter types, and how it comes to be known.
 //!
 //! Learned once for the whole pool: Parse and Describe, in one trip. Each connection prepares it when it first runs
-//! there, in the same trip that runs it.
+//! there, in the same trip that runs it, and says then what it is there: a table may have changed since it was learned.
+//! Until somebody has looked at that, those who run it behind him on the same connection ask again.
 
 use std::sync::Arc;
 
@@ -42,6 +43,7 @@ impl Statement {
 impl Pool {
     /// The statement, learned if it is not known yet.
     pub(crate) async fn statement(&self, sql: &str, types: &[Type]) -> Result<Arc<Statement>, Error> {
+        frontend::check_text(sql)?;
         let signature = signature(types);
         loop {
             match self.language().statements.look_up(sql, &signature) {
@@ -73,7 +75,12 @@ impl Pool {
             })
             .await?;
         match reply::shape(self.language(), &answered.reply) {
-            Ok(shape) => self.resolve(sql, preparation.id, shape).await,
+            Ok(shape) => {
+                if let Some(id) = preparation.id {
+                    answered.confirm_prepared(id);
+                }
+                self.resolve(sql, preparation.id, shape).await
+            }
             Err(error) => {
                 // It was not prepared after all.
                 if let Some(id) = preparation.id {

@@ -27,23 +27,32 @@ pub(crate) fn statement_name(id: Option<StatementId>) -> String {
 /// exist, and it makes preparing anew work whatever the connection remembers. It is described each time, because what
 /// it means may have changed since it was described on another connection.
 pub(crate) fn preparation(id: Option<StatementId>, sql: &str, types: &[Type]) -> Result<Preparation, Error> {
-    if sql.len() > MESSAGE_BYTES_MAX - 1024 - 4 * PARAMETERS_MAX {
-        return Err(Error::caller(format!("a statement of {} bytes is longer than any message can be", sql.len())));
-    }
-    if types.len() > PARAMETERS_MAX {
-        return Err(too_many_parameters(types.len()));
-    }
+    check_text(sql)?;
+    check_parameters(types.len())?;
     let name = statement_name(id);
     let mut out = BytesMut::new();
     let encoded = match id {
         Some(_) => frontend::close(b'S', &name, &mut out),
         None => Ok(()),
     };
-    encoded
-        .and_then(|()| frontend::parse(&name, sql, types.iter().map(Type::oid), &mut out))
-        .and_then(|()| frontend::describe(b'S', &name, &mut out))
-        .map_err(|_| Error::caller("the statement has a NUL character, which Postgres cannot read"))?;
-    Ok(Preparation { id, bytes: out[..].into() })
+    let nul = |_| Error::caller("the statement has a NUL character, which Postgres cannot read");
+    encoded.and_then(|()| frontend::parse(&name, sql, types.iter().map(Type::oid), &mut out)).map_err(nul)?;
+    let describe_at = out.len();
+    frontend::describe(b'S', &name, &mut out).map_err(nul)?;
+    Ok(Preparation { id, bytes: out[..].into(), describe_at })
+}
+
+/// Whether a text fits into a message: asked before it is looked up, which would take its time.
+pub(crate) fn check_text(sql: &str) -> Result<(), Error> {
+    if sql.len() > MESSAGE_BYTES_MAX - 1024 - 4 * PARAMETERS_MAX {
+        return Err(Error::caller(format!("a statement of {} bytes is longer than any message can be", sql.len())));
+    }
+    Ok(())
+}
+
+/// Whether so many parameters can be sent: asked before the statement is learned, which would send it.
+pub(crate) fn check_parameters(count: usize) -> Result<(), Error> {
+    if count > PARAMETERS_MAX { Err(too_many_parameters(count)) } else { Ok(()) }
 }
 
 /// Appends the message that makes the server forget a prepared statement.
@@ -68,9 +77,7 @@ pub(crate) fn execute(
 }
 
 fn bind(name: &str, types: &[Type], parameters: &[&(dyn ToSql + Sync)], out: &mut BytesMut) -> Result<(), Error> {
-    if parameters.len() > PARAMETERS_MAX {
-        return Err(too_many_parameters(parameters.len()));
-    }
+    check_parameters(parameters.len())?;
     if parameters.len() != types.len() {
         return Err(Error::caller(format!(
             "the statement has {} parameters, and {} were given",
