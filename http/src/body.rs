@@ -21,7 +21,14 @@ const RESERVED_BYTES_MAX: usize = 64 * 1024;
 /// a longer one the connection is closed. A client that waits to be told to go on
 /// (`Expect: 100-continue`) is told so at the first read.
 pub struct Body {
-    /// `None` once the end was reached.
+    /// `None` when there is nothing to read any more. Boxed because most requests have no body, and requests are
+    /// moved about.
+    rest: Option<Box<Rest>>,
+}
+
+/// What is left of a body.
+struct Rest {
+    /// Taken only when this is dropped.
     incoming: Option<Incoming>,
     link: Rc<Link>,
     request_number: u64,
@@ -32,21 +39,24 @@ pub struct Body {
 
 impl Body {
     #[inline]
-    pub(crate) fn new(incoming: Incoming, link: Rc<Link>, request_number: u64) -> Body {
+    pub(crate) fn new(incoming: Incoming, link: &Rc<Link>, request_number: u64) -> Body {
+        if incoming.is_end_stream() {
+            return Body { rest: None };
+        }
         let bytes_left = link.thread().limits.body_bytes_max;
-        let incoming = Some(incoming).filter(|incoming| !incoming.is_end_stream());
-        Body { incoming, link, request_number, bytes_left, since: None }
+        let (incoming, link) = (Some(incoming), Rc::clone(link));
+        Body { rest: Some(Box::new(Rest { incoming, link, request_number, bytes_left, since: None })) }
     }
 
     /// Whether nothing is left to read. A chunked body counts as something until its end was seen.
     pub fn is_empty(&self) -> bool {
-        self.incoming.is_none()
+        self.rest.is_none()
     }
 
     /// Bytes left to read, if the head told.
     pub fn length(&self) -> Option<u64> {
-        match &self.incoming {
-            Some(incoming) => incoming.size_hint().exact(),
+        match &self.rest {
+            Some(rest) => rest.incoming.as_ref()?.size_hint().exact(),
             None => Some(0),
         }
     }
@@ -63,7 +73,7 @@ impl Body {
         let Some(first) = self.chunk().await? else {
             return Ok(Bytes::new());
         };
-        if self.incoming.is_none() {
+        if self.is_empty() {
             return Ok(first);
         }
         let reserved = usize::try_from(length).unwrap_or(usize::MAX).min(RESERVED_BYTES_MAX);
@@ -81,9 +91,25 @@ impl Body {
     ///
     /// As [`read`](Body::read); the size counts from the first piece.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let Some(rest) = &mut self.rest else {
+            return Ok(None);
+        };
+        let chunk = rest.chunk().await;
+        if matches!(chunk, Ok(None)) || rest.is_at_end() {
+            self.rest = None;
+        }
+        chunk
+    }
+}
+
+impl Rest {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         let now = self.link.thread().now();
         let since = *self.since.get_or_insert(now);
-        while let Some(incoming) = &mut self.incoming {
+        let Some(incoming) = &mut self.incoming else {
+            return Ok(None);
+        };
+        loop {
             if incoming.size_hint().lower() > self.bytes_left {
                 return Err(BodyError::TOO_LARGE);
             }
@@ -97,10 +123,7 @@ impl Body {
             let frame = frame.await?;
             drop(waiting);
             let data = match frame {
-                None => {
-                    self.incoming = None;
-                    continue;
-                }
+                None => return Ok(None),
                 Some(Err(_)) => {
                     self.incoming = None;
                     return Err(BodyError::BROKEN);
@@ -113,19 +136,20 @@ impl Body {
             };
             let bytes = data.len() as u64;
             self.bytes_left = self.bytes_left.checked_sub(bytes).ok_or(BodyError::TOO_LARGE)?;
-            if incoming.is_end_stream() {
-                self.incoming = None;
-            }
             return Ok(Some(data));
         }
-        Ok(None)
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.incoming.as_ref().is_none_or(Incoming::is_end_stream)
     }
 }
 
-impl Drop for Body {
+impl Drop for Rest {
     /// Leaves what was not read to the connection, which decides whether to read it or to close.
     fn drop(&mut self) {
         if let Some(incoming) = self.incoming.take()
+            && !incoming.is_end_stream()
             && self.request_number == self.link.request_number()
             && matches!(self.link.phase(), Phase::Request | Phase::Body)
         {

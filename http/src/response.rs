@@ -103,6 +103,11 @@ impl Response {
     }
 
     #[inline]
+    pub(crate) fn close(&mut self) {
+        self.closes = true;
+    }
+
+    #[inline]
     pub(crate) fn closes(&self) -> bool {
         self.closes
     }

@@ -42,7 +42,7 @@ pub(crate) fn call<H: Handler>(
         Step::Refused { error: BodyError::TOO_LARGE }
     } else {
         let head = Head::new(link.store_head(parts), Rc::clone(link));
-        let body = Body::new(incoming, Rc::clone(link), request_number);
+        let body = Body::new(incoming, link, request_number);
         let handler = Rc::clone(handler);
         let call = AssertUnwindSafe(|| handler.call(Request { head, body }));
         match catch_unwind(call) {
@@ -135,7 +135,7 @@ fn finish(link: &Link, mut response: Response, is_read: bool) -> hyper::Response
         link.cut_short();
     }
     if !is_read || link.ends_after_this() {
-        response = response.closing();
+        response.close();
     }
     link.enter(Phase::Answer);
     link.thread().counters.count_response(response.status());

