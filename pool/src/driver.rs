@@ -5,8 +5,8 @@
 //! wrote would deadlock with a server that only writes. After a read the task goes to the back of the scheduler's
 //! queue, so that the callers it woke run first and their next statements share the next write.
 //!
-//! The task may end at any await because its runtime does. Then, as in every other case, each statement in flight
-//! gets its outcome and the connection leaves the budget.
+//! The task may end at any await because its runtime does. Then the library's own thread goes on where it stopped: a
+//! thread that ends takes nobody's answer with it.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ use deadpool::managed::Object;
 
 use crate::budget::{Budget, Link, Live, Seat};
 use crate::error::{Loss, LossCause};
+use crate::home;
 use crate::inbound::{Event, Inbound};
 use crate::lane::{AfterDrain, Lane};
 use crate::language::Language;
@@ -314,9 +315,46 @@ impl<L: Language> Driver<L> {
     }
 }
 
+impl<L: Language> Driver<L> {
+    /// The runtime ends while the lane is in use: the library's own thread drives it from here on, and nobody notices.
+    fn move_to_background(&mut self) -> bool {
+        let Some(runtime) = home::background() else { return false };
+        let Some(socket) = self.socket.take().and_then(|socket| socket.park().ok()) else { return false };
+        let mut driver = Driver {
+            pool: Arc::clone(&self.pool),
+            lane: Arc::clone(&self.lane),
+            seat: self.seat.take(),
+            socket: None,
+            inbound: self.inbound.take(),
+            writing: std::mem::take(&mut self.writing),
+            written: self.written,
+            blocked: self.blocked,
+            replies: std::mem::take(&mut self.replies),
+            wake: std::mem::take(&mut self.wake),
+            farewell: self.farewell.take(),
+            last_progress_us: self.last_progress_us,
+        };
+        self.lane.set_home(home::SHARED);
+        runtime.spawn(async move {
+            match socket.unpark() {
+                Ok(socket) => {
+                    driver.socket = Some(socket);
+                    driver.run().await;
+                }
+                Err(error) => driver.lose(LossCause::Io(Arc::new(error))),
+            }
+        });
+        true
+    }
+}
+
 impl<L: Language> Drop for Driver<L> {
     fn drop(&mut self) {
-        if self.seat.is_some() {
+        if self.seat.is_none() {
+            return;
+        }
+        // A driver that panicked is not to be trusted with what it has read.
+        if std::thread::panicking() || !self.move_to_background() {
             self.lose(LossCause::RuntimeEnded);
         }
     }

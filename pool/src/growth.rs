@@ -50,7 +50,7 @@ impl Site {
 impl<L: Language> Inner<L> {
     /// Called with every statement, for the lane that was chosen: cheap unless one more lane is wanted.
     pub(crate) fn consider_growth(self: &Arc<Self>, lanes: usize, chosen: &Lane<L>, caller: u32, now_us: u64) {
-        let foreign = chosen.home != caller && chosen.home != home::SHARED;
+        let foreign = chosen.home() != caller && chosen.home() != home::SHARED;
         let wanted = chosen.depth() >= GROW_DEPTH || foreign;
         if !wanted || (lanes == 1 && self.limits.connections_max == 1) {
             return;
@@ -90,7 +90,7 @@ impl<L: Language> Inner<L> {
             return None;
         }
         let lanes = self.lanes.load();
-        let lane_homes: Vec<u32> = lanes.iter().map(|lane| lane.home).collect();
+        let lane_homes: Vec<u32> = lanes.iter().map(|lane| lane.home()).collect();
         let decision = decide(&Situation {
             connections_max: self.limits.connections_max,
             connecting: growth.connecting,
@@ -102,7 +102,7 @@ impl<L: Language> Inner<L> {
             Decision::Wait => return None,
             Decision::Connect => None,
             Decision::TakeOver(from) => {
-                let candidates = lanes.iter().filter(|lane| lane.home == from && lane.lock().pipeline.is_open());
+                let candidates = lanes.iter().filter(|lane| lane.home() == from && lane.lock().pipeline.is_open());
                 Some(Arc::clone(candidates.min_by_key(|lane| lane.depth())?))
             }
         };
@@ -200,7 +200,7 @@ impl<L: Language> Opening<L> {
     /// connection wanted there?
     fn still_wanted(&self, home: u32) -> bool {
         let growth = self.pool.growth();
-        let lane_homes: Vec<u32> = self.pool.lanes.load().iter().map(|lane| lane.home).collect();
+        let lane_homes: Vec<u32> = self.pool.lanes.load().iter().map(|lane| lane.home()).collect();
         let connecting = growth.connecting.saturating_sub(1);
         let connections_max = self.pool.limits.connections_max;
         let situation = Situation { connections_max, connecting, lane_homes: &lane_homes, home, down: false };

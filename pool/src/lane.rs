@@ -61,7 +61,7 @@ struct Load {
 /// One shared connection, seen from its callers.
 pub(crate) struct Lane<L> {
     pub(crate) number: u64,
-    pub(crate) home: u32,
+    home: AtomicU32,
     pub(crate) counters: LaneCounters,
     shared: Mutex<Shared>,
     load: Load,
@@ -72,7 +72,7 @@ impl<L: Language> Lane<L> {
     pub(crate) fn new(number: u64, home: u32, limits: &LaneLimits, prepared: Prepared) -> Lane<L> {
         Lane {
             number,
-            home,
+            home: AtomicU32::new(home),
             counters: LaneCounters::default(),
             shared: Mutex::new(Shared {
                 pipeline: Pipeline::new(limits.in_flight_max, limits.unsent_bytes_max),
@@ -90,6 +90,15 @@ impl<L: Language> Lane<L> {
         // What is behind the lock is consistent between any two statements of this crate; a panic of ours in
         // between must not take the other callers with it.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The thread that drives it.
+    pub(crate) fn home(&self) -> u32 {
+        self.home.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_home(&self, home: u32) {
+        self.home.store(home, Ordering::Relaxed);
     }
 
     /// Makes the state behind the lock visible to those who choose a lane.
@@ -123,7 +132,7 @@ impl<L: Language> Lane<L> {
         let load = &self.load;
         let oldest_since_us = load.oldest_since_us.load(Ordering::Relaxed);
         View {
-            nearness: match self.home {
+            nearness: match self.home() {
                 home if home == caller => Nearness::Own,
                 home::SHARED => Nearness::Shared,
                 _ => Nearness::Foreign,

@@ -98,7 +98,7 @@ fn callers_without_any_runtime_are_served() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_connections_thread_is_told_to_its_callers_and_the_pool_goes_on() {
+async fn the_end_of_a_connections_thread_is_the_end_of_no_statement() {
     let admin = Admin::connect().await;
     let holder = Admin::connect().await;
     let lock = i64::from(fastrand::u32(..));
@@ -115,18 +115,15 @@ async fn the_end_of_a_connections_thread_is_told_to_its_callers_and_the_pool_goe
     })
     .await;
     home.end().await;
-    let error = must_end("a statement whose thread has ended", blocked).await.unwrap().expect_err("it was in flight");
-    assert!(error.is_network() && error.was_sent() == Some(true), "{error}");
-    assert!(error.to_string().contains("runtime"), "it says what happened: {error}");
-    let new = must_end("the next caller", pid(&pool)).await;
-    assert_ne!(old, new);
-    let stats = pool.stats();
-    assert_eq!((stats.connects, stats.connections()), (2, 1), "{stats:?}");
+    // The library's own thread goes on where the ended one stopped: the connection is the same, and so is the statement.
     holder.run(&format!("select pg_advisory_unlock({lock})")).await;
+    must_end("a statement whose thread has ended", blocked).await.unwrap().expect("its answer comes all the same");
+    assert_eq!(must_end("the next caller", pid(&pool)).await, old);
+    let stats = pool.stats();
+    assert_eq!((stats.connects, stats.connections()), (1, 1), "{stats:?}");
 }
 
-/// Threads come and go while others go on: what is lost is what was in flight on a thread's own connections, and that is
-/// said; nothing hangs, and the budget of connections is whole afterwards.
+/// Threads come and go while others go on: nobody loses a statement, and the budget of connections is whole afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn threads_that_come_and_go_cost_no_connection() {
     const CONNECTIONS: usize = 3;
@@ -138,10 +135,8 @@ async fn threads_that_come_and_go_cost_no_connection() {
             let mut answered = 0;
             while !done.load(std::sync::atomic::Ordering::SeqCst) {
                 for outcome in join_all((0..16).map(|_| pool.query_one("select 1", &[]))).await {
-                    match outcome {
-                        Ok(_) => answered += 1,
-                        Err(error) => assert!(error.is_network() && error.to_string().contains("runtime"), "{error}"),
-                    }
+                    outcome.expect("a thread that ends takes nobody's answer with it");
+                    answered += 1;
                 }
             }
             answered
