@@ -47,7 +47,9 @@ impl<F: Framer> Inbound<F> {
             self.input = BytesMut::new();
         }
         if self.input.capacity() - self.input.len() < READ_ROOM_BYTES_MIN {
-            self.input.reserve(READ_BUFFER_BYTES);
+            // No more than fits into the block there is, beside the part of a reply that has come: then that is moved to
+            // its front, and nothing is allocated.
+            self.input.reserve(READ_BUFFER_BYTES.saturating_sub(self.input.len()).max(READ_ROOM_BYTES_MIN));
         }
         &mut self.input
     }
