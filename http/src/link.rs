@@ -11,10 +11,11 @@
 //!                                    Idle <── nothing to read ── Answer ── closing ──> Linger
 //! ```
 //!
-//! **Writes are gathered**: the answers to pipelined requests, from the second on, are kept until the
-//! connection's turn ends, and leave in one write. A turn never ends with bytes kept that the socket would
-//! take, so nobody waits for a neighbour in the pipeline. (hyper's own `pipeline_flush` keeps an answer back
-//! for as long as the start of a next request is in its buffer, a stray line end included; so it is off.)
+//! **Writes are gathered**: the answers to pipelined requests are kept until the connection's turn ends, and
+//! leave in one write. That a client pipelines shows at its second request, so its first answer leaves by
+//! itself. A turn never ends with bytes kept that the socket would take, so nobody waits for a neighbour in the
+//! pipeline. (hyper's own `pipeline_flush` keeps an answer back for as long as the start of a next request is in
+//! its buffer, a stray line end included; so it is off.)
 
 use std::cell::{Cell, RefCell};
 use std::io;
@@ -91,6 +92,8 @@ pub(crate) struct Link {
     /// Those that had been read when the current request began, its own among them. None: it was in hyper's
     /// buffer already, behind the one before it.
     bytes_of_request: Cell<u64>,
+    /// Whether the client pipelines, as far as its last two requests tell.
+    pipelines: Cell<bool>,
     requests: Cell<u64>,
     peer_closed: Cell<bool>,
     is_cut_short: Cell<bool>,
@@ -111,6 +114,7 @@ impl Link {
             waker: RefCell::new(None),
             bytes_unclaimed: Cell::new(0),
             bytes_of_request: Cell::new(0),
+            pipelines: Cell::new(false),
             requests: Cell::new(0),
             peer_closed: Cell::new(false),
             is_cut_short: Cell::new(false),
@@ -153,7 +157,9 @@ impl Link {
     #[inline]
     pub(crate) fn begin_request(&self) -> u64 {
         self.enter(Phase::Request);
-        self.bytes_of_request.set(self.bytes_unclaimed.replace(0));
+        let bytes = self.bytes_unclaimed.replace(0);
+        let last_bytes = self.bytes_of_request.replace(bytes);
+        self.pipelines.set(bytes == 0 || (last_bytes == 0 && self.requests.get() > 0));
         let number = self.requests.get() + 1;
         self.requests.set(number);
         number
@@ -342,11 +348,10 @@ impl Link {
         }
     }
 
-    /// Takes bytes to send: now, or at the end of the turn if the answer is one of several. That shows at the
-    /// second of them, so the first leaves at once.
+    /// Takes bytes to send: now, or at the end of the turn if the answer is likely one of several.
     pub(crate) fn poll_write(&self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let is_empty = self.unsent.borrow().is_empty();
-        if is_empty && (self.bytes_of_request.get() > 0 || bytes.len() >= UNSENT_BYTES_MAX) {
+        if is_empty && (!self.pipelines.get() || bytes.len() >= UNSENT_BYTES_MAX) {
             return self.poll_send(context, bytes);
         }
         if self.unsent.borrow().len() >= UNSENT_BYTES_MAX {
