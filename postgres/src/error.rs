@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-use cenote_pool::{ConnectCause, Failure};
+use cenote_pool::{ConnectCause, Failure, LossCause};
 
 use crate::login::LoginError;
 use crate::server_error::{ServerError, SqlState};
@@ -105,9 +105,14 @@ impl Error {
         matches!(self.0.kind, Kind::Pool { failure: AcquireTimeout(_) | TooManyWaiters { .. }, .. })
     }
 
-    /// The other end broke the protocol.
+    /// The other end broke the protocol. Where that cost the connection, it is lost too
+    /// ([`is_network`](Error::is_network)).
     pub fn is_peer(&self) -> bool {
-        matches!(self.0.kind, Kind::Peer(_)) || matches!(self.login_failure(), Some(LoginError::Peer(_)))
+        match &self.0.kind {
+            Kind::Peer(_) => true,
+            Kind::Pool { failure: Failure::Lost { loss, .. }, .. } => matches!(loss.cause, LossCause::Peer(_)),
+            _ => matches!(self.login_failure(), Some(LoginError::Peer(_))),
+        }
     }
 
     /// The pool was closed.
