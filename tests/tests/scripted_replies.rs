@@ -95,7 +95,7 @@ async fn what_breaks_the_stream_costs_the_connection() {
         ] {
             let name = format!("{name} {where_}");
             let error = ask(&name, moment, reply, Ends).await;
-            assert!(error.is_network(), "{name}: {error}");
+            assert!(error.is_network() && error.is_peer(), "{name}: {error}");
             assert_eq!(error.was_sent(), Some(true), "{name}: {error}");
             let text = error.to_string();
             assert!(text.contains("the server broke the protocol") && text.contains(words), "{name}: {text}");

@@ -136,6 +136,46 @@ async fn pipelined_replies_cut_at_each_position_give_the_same() {
     assert_eq!(cut.server.accepted(), 1);
 }
 
+/// Its first part is read while nobody asks; the second comes before the next reply, which is somebody's.
+#[tokio::test]
+async fn what_nobody_asked_for_may_be_cut_by_a_query() {
+    for aside in [
+        message::notice("nobody asked"),
+        message::parameter_status("TimeZone", "UTC"),
+        message::notification("channel", "payload"),
+    ] {
+        let [at, sent] = [0, 0].map(|number| Arc::new(AtomicUsize::new(number)));
+        let length = aside.len();
+        let server = {
+            let (at, sent) = (Arc::clone(&at), Arc::clone(&sent));
+            Server::start(move |session| {
+                let mut rest: Vec<u8> = Vec::new();
+                loop {
+                    let mut bytes = std::mem::take(&mut rest);
+                    bytes.extend(answer(&session.requests()?));
+                    let (first, second) = aside.split_at(at.load(Ordering::SeqCst));
+                    bytes.extend_from_slice(first);
+                    rest.extend_from_slice(second);
+                    sent.fetch_add(bytes.len(), Ordering::SeqCst);
+                    session.send(&bytes)?;
+                }
+            })
+        };
+        let pool = server.pool("pool_size=1");
+        for cut in 0..=length {
+            at.store(cut, Ordering::SeqCst);
+            for value in 0..2 {
+                let echoed = must_end("a query behind an aside", echo(&pool, "select $1", value)).await;
+                assert_eq!(echoed.unwrap_or_else(|error| panic!("cut at {cut}: {error}")), value, "cut at {cut}");
+                while pool.stats().bytes_read < sent.load(Ordering::SeqCst) as u64 {
+                    tokio::task::yield_now().await;
+                }
+            }
+        }
+        assert_eq!((server.accepted(), pool.stats().connections_lost), (1, 0));
+    }
+}
+
 /// Runs so many queries at once; each must get its own value back.
 async fn many(pool: &Pool, values: std::ops::Range<i32>) {
     let queries: Vec<_> = values
