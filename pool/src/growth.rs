@@ -12,7 +12,7 @@ use deadpool::managed::{Object, PoolError};
 use tokio::runtime::Handle;
 
 use crate::backoff;
-use crate::budget::Budget;
+use crate::budget::{Budget, Link, Live};
 use crate::driver::{Driver, take_over};
 use crate::error::{ConnectFailure, Failure};
 use crate::home;
@@ -51,7 +51,9 @@ impl<L: Language> Inner<L> {
     /// Called with every statement, for the lane that was chosen: cheap unless one more lane is wanted.
     pub(crate) fn consider_growth(self: &Arc<Self>, lanes: usize, chosen: &Lane<L>, caller: u32, now_us: u64) {
         let foreign = chosen.home() != caller && chosen.home() != home::SHARED;
-        let wanted = chosen.depth() >= GROW_DEPTH || foreign;
+        // All others are as stalled as the one that was chosen: whoever comes next should find one that is not.
+        let stalled = chosen.oldest_age_us(now_us) > self.route.oldest_age_soft_us;
+        let wanted = chosen.depth() >= GROW_DEPTH || foreign || stalled;
         if !wanted || (lanes == 1 && self.limits.connections_max == 1) {
             return;
         }
@@ -209,9 +211,12 @@ impl<L: Language> Opening<L> {
 
     fn install(&mut self, mut seat: Object<Budget<L>>, home: u32) {
         let pool = Arc::clone(&self.pool);
+        let is_new = matches!(&seat.0, Some(Live { link: Link::New(_), .. }));
         // A failure here is a connection that ended while it changed runtimes; whoever waits has it tried again.
         let Some((socket, inbound, prepared)) = take_over(&mut seat) else { return };
-        pool.note_success();
+        if is_new {
+            pool.note_success();
+        }
         let mut growth = pool.growth();
         if pool.closing.load(Ordering::SeqCst) {
             drop(growth);

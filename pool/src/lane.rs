@@ -128,9 +128,16 @@ impl<L: Language> Lane<L> {
         self.load.service_us.store(service_us, Ordering::Relaxed);
     }
 
+    /// How long its oldest statement has been the oldest; 0 with none in flight.
+    pub(crate) fn oldest_age_us(&self, now_us: u64) -> u64 {
+        match self.load.oldest_since_us.load(Ordering::Relaxed) {
+            0 => 0,
+            since_us => now_us.saturating_sub(since_us),
+        }
+    }
+
     pub(crate) fn view(&self, caller: u32, now_us: u64) -> View {
         let load = &self.load;
-        let oldest_since_us = load.oldest_since_us.load(Ordering::Relaxed);
         View {
             nearness: match self.home() {
                 home if home == caller => Nearness::Own,
@@ -139,7 +146,7 @@ impl<L: Language> Lane<L> {
             },
             open: load.open.load(Ordering::Relaxed),
             depth: load.depth.load(Ordering::Relaxed) as usize,
-            oldest_age_us: if oldest_since_us == 0 { 0 } else { now_us.saturating_sub(oldest_since_us) },
+            oldest_age_us: self.oldest_age_us(now_us),
             service_us: load.service_us.load(Ordering::Relaxed),
         }
     }

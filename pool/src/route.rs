@@ -112,7 +112,8 @@ where
         |view: &View| view.oldest_age_us.saturating_add(view.service_us.max(1).saturating_mul(view.depth as u64));
     let admitted = lanes.clone().filter(&admits).count() as u64;
     let first = random.checked_rem(admitted)?;
-    let second = (random >> 32) % admitted;
+    // Another one, where there is another: a lane that is far behind must never stand against itself.
+    let second = (first + 1 + (random >> 32) % (admitted - 1).max(1)) % admitted;
     lanes
         .enumerate()
         .filter(|(_, view)| admits(view))
@@ -182,6 +183,19 @@ mod tests {
         assert_eq!(followers(&[20, 30, 40]), Some(17), "until it is deeper than the next by the pack depth");
         assert_eq!(followers(&[30, 20, 40]), Some(17), "in whatever order they stand");
         assert_eq!(followers(&[20, 20]), Some(7));
+    }
+
+    #[test]
+    fn a_lane_far_behind_is_not_taken_while_another_admits() {
+        let far_behind = View { depth: 1, oldest_age_us: 2_000_000, ..OWN };
+        // All of them count as stalled, as on a machine that is busy with something else.
+        let late = View { depth: 30, oldest_age_us: 6_000, ..OWN };
+        for lanes in [vec![far_behind, late], vec![late, late, far_behind, late, late, late, late, late]] {
+            for random in (0..200_u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15)) {
+                let index = chosen(&lanes, random).expect("all admit");
+                assert_eq!(lanes[index], late, "random {random:#x}");
+            }
+        }
     }
 
     #[test]

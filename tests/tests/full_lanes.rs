@@ -3,9 +3,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use cenote_postgres::{Error, Pool, Row};
 use cenote_tests::{Admin, must_end, open, settings, wait_until};
 use futures_util::future::join_all;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 
 /// A pooler that cannot pipeline needs one at a time (postgres.js 970).
 #[tokio::test]
@@ -39,6 +40,96 @@ async fn one_statement_at_a_time_serves_any_number_of_callers() {
         assert_eq!((stats.in_flight(), stats.waiting), (0, 0), "{stats:?}");
         assert!(stats.connections() <= connections, "{stats:?}");
     }
+}
+
+/// As many connections as the pool may have.
+async fn fill(pool: &Pool) {
+    let connections = pool.stats().connections_max;
+    for _ in 0..1_000 {
+        if pool.stats().lanes.len() == connections {
+            return;
+        }
+        for answer in join_all((0..connections * 16).map(|_| pool.query_one("select 1", &[]))).await {
+            answer.unwrap();
+        }
+    }
+    panic!("the pool does not grow: {:?}", pool.stats());
+}
+
+/// A statement that lasts until it is let go.
+struct Slow {
+    holder: Admin,
+    lock: i64,
+    statement: JoinHandle<Result<Row, Error>>,
+}
+
+impl Slow {
+    /// Begins one, and returns when it has run for so long that it is clear which connection is the slow one.
+    async fn begin(pool: &Pool) -> Slow {
+        const CLEARLY_SLOW_US: u64 = 500_000;
+        let (holder, lock) = (Admin::connect().await, i64::from(fastrand::u32(..)));
+        holder.run(&format!("select pg_advisory_lock({lock})")).await;
+        let statement = tokio::spawn({
+            let pool = pool.clone();
+            async move { pool.query_one("select pg_advisory_xact_lock($1)", &[&lock]).await }
+        });
+        let runs = async || pool.stats().lanes.iter().any(|lane| lane.oldest_age_us >= CLEARLY_SLOW_US);
+        wait_until("the slow statement runs", runs).await;
+        Slow { holder, lock, statement }
+    }
+
+    async fn end(self) {
+        assert!(!self.statement.is_finished(), "it was slow all the time");
+        self.holder.run(&format!("select pg_advisory_unlock({})", self.lock)).await;
+        self.statement.await.unwrap().expect("the slow one is answered, too");
+    }
+}
+
+/// A slow statement keeps its own connection busy and nobody else waiting (postgres.js 747).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_slow_statement_holds_up_nobody_who_could_go_elsewhere() {
+    const CALLERS: usize = 256;
+    const QUERIES_EACH: usize = 20;
+    let pool = open(settings("slow_one").pool_size(8));
+    fill(&pool).await;
+    let slow = Slow::begin(&pool).await;
+    let mut callers = JoinSet::new();
+    for caller in 0..CALLERS {
+        let pool = pool.clone();
+        callers.spawn(async move {
+            for number in 0..QUERIES_EACH {
+                let token = (caller * QUERIES_EACH + number) as i64;
+                let row = pool.query_one("select $1::int8", &[&token]).await.unwrap();
+                assert_eq!(row.get::<_, i64>(0).unwrap(), token);
+            }
+        });
+    }
+    must_end("a fast statement behind the slow one", callers.join_all()).await;
+    slow.end().await;
+}
+
+/// The same from the first statement on: the connection that there is at first is the slow one's. Who is behind it
+/// already stays there; because of him the pool grows.
+#[tokio::test]
+async fn a_slow_statement_on_the_only_connection_makes_the_pool_grow() {
+    const CALLERS: i64 = 32;
+    let pool = open(settings("slow_first").pool_size(8));
+    let slow = Slow::begin(&pool).await;
+    assert_eq!(pool.stats().connections(), 1, "one caller needs one connection");
+    let behind = tokio::spawn({
+        let pool = pool.clone();
+        async move { pool.query_one("select 1", &[]).await }
+    });
+    wait_until("there is another connection", async || pool.stats().lanes.len() == 2).await;
+    let fast = join_all((0..CALLERS).map(|token| {
+        let pool = pool.clone();
+        async move { pool.query_one("select $1::int8", &[&token]).await.map(|row| row.get::<_, i64>(0).unwrap()) }
+    }));
+    for (token, answer) in (0..).zip(must_end("a fast statement behind the slow one", fast).await) {
+        assert_eq!(answer.unwrap(), token);
+    }
+    slow.end().await;
+    behind.await.unwrap().expect("who was behind it is answered, too");
 }
 
 /// Those who come late wait behind those who wait already, for as long as anybody waits.

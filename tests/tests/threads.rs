@@ -226,6 +226,7 @@ async fn a_thread_takes_its_share_of_warm_connections_over() {
             let moved = pool.stats().lanes.iter().any(|lane| lane.lane > CONNECTIONS as u64);
             if moved {
                 assert_eq!(sessions().await, before, "moved, not made: {:?}", pool.stats());
+                assert_eq!(pool.stats().connects, CONNECTIONS as u64, "moved, not made: {:?}", pool.stats());
                 done.set(true);
                 return home;
             }
