@@ -57,14 +57,21 @@ pub(crate) fn admit(sql: &str) -> Result<(), Error> {
         let keyword = keyword.to_ascii_uppercase();
         return Err(Error::caller(format!("{keyword} would change the session of a shared connection. {instead}")));
     }
-    let mut creates = first.eq_ignore_ascii_case(b"create");
+    let explains = first.eq_ignore_ascii_case(b"explain");
+    // Behind these TEMP makes something of the session's own.
+    let mut makes = first.eq_ignore_ascii_case(b"create");
+    let mut previous = first;
     for word in words {
         let is = |other: &str| word.eq_ignore_ascii_case(other.as_bytes());
-        if creates && (is("temp") || is("temporary")) {
+        if makes && (is("temp") || is("temporary")) {
             return Err(Error::caller(format!("a temporary object would belong to a shared connection. {LEASE}")));
         }
-        // CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP ...: anything else ends the part that tells.
-        creates = creates && ["or", "replace", "global", "local"].into_iter().any(is);
+        // CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP ..., which EXPLAIN ANALYZE runs, too, and SELECT ... INTO [GLOBAL |
+        // LOCAL] TEMP ...; but what is inserted or merged into may be called so.
+        makes = (explains && is("create"))
+            || (is("into") && !["insert", "merge"].iter().any(|verb| previous.eq_ignore_ascii_case(verb.as_bytes())))
+            || (makes && ["or", "replace", "global", "local"].into_iter().any(is));
+        previous = word;
         if let Some(function) = FUNCTIONS.iter().find(|function| is(function)) {
             return Err(Error::caller(format!("{function} would act on the session of a shared connection. {LEASE}")));
         }
@@ -180,6 +187,9 @@ mod tests {
             "create temp table t(a int)",
             "create local temporary table t(a int)",
             "create or replace temp view v as select 1",
+            "explain analyze create temp table t as select 1",
+            "select 1 as a into temp t",
+            "with a as (select 1) select * into local temporary table t from a",
             "select pg_advisory_lock(1)",
             "select a from b where PG_TRY_ADVISORY_LOCK ($1)",
             "select set_config('a.b', $1, false)",
@@ -210,6 +220,12 @@ mod tests {
             "insert into t values ($1, $2)",
             "create table temp(a int)",
             "create table t(temp int)",
+            "create table t as select 1 as temp",
+            "select 1 into t",
+            "insert into temp values (1)",
+            "with a as (insert into temp values (1) returning *) select * from a",
+            "merge into temporary using a on true when matched then delete",
+            "grant create, temporary on database a to b",
             "do $$ begin perform 1; end $$",
             "call p()",
             "begins",

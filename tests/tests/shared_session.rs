@@ -32,6 +32,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("copy world from stdin", "COPY"),
     ("create temp table here (id int)", "temporary"),
     ("create temporary table here as select 1", "temporary"),
+    ("select 1 as id into temp here", "temporary"),
     ("select pg_advisory_lock(1)", "pg_advisory_lock"),
     ("select pg_try_advisory_lock_shared(1, 2)", "pg_try_advisory_lock_shared"),
     ("lock table world", "LOCK"),
