@@ -265,6 +265,8 @@ impl Pool {
             }
             SqlState::INVALID_SQL_STATEMENT_NAME | SqlState::DUPLICATE_PREPARED_STATEMENT => {
                 forget();
+                // Under another name, since the next try may meet a connection that is as wrong about this one.
+                self.unlearn(sql, types, statement);
                 true
             }
             // A type was dropped and made anew under the same name.
