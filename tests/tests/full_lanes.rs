@@ -1,7 +1,7 @@
 //! Connections with as much in flight as they may have: callers wait in turn, and nobody waits for ever.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use cenote_postgres::{Error, Pool, Row};
 use cenote_tests::{Admin, must_end, open, settings, wait_until};
@@ -132,51 +132,50 @@ async fn a_slow_statement_on_the_only_connection_makes_the_pool_grow() {
     behind.await.unwrap().expect("who was behind it is answered, too");
 }
 
-/// Those who come late wait behind those who wait already, for as long as anybody waits.
+/// Those who come late wait behind those who wait already, for as long as anybody waits: also one who is just served,
+/// who would be the first to see that there is room again.
 #[tokio::test]
 async fn nobody_overtakes_those_who_wait() {
     const WAITERS: usize = 50;
+    const LATE: usize = 20;
     let admin = Admin::connect().await;
+    let holder = Admin::connect().await;
     let pool = open(settings("no_overtaking").pool_size(1).max_pipeline(1));
     let lock = i64::from(fastrand::u32(..));
-    let holder = Admin::connect().await;
     holder.run(&format!("select pg_advisory_lock({lock})")).await;
-    let served = Mutex::new(Vec::new());
-    let blocker = async {
-        pool.query_one("select pg_advisory_xact_lock($1)", &[&lock]).await.unwrap();
-    };
-    let waiter = async |number: usize| {
-        pool.query_one("select 1", &[]).await.unwrap();
-        served.lock().unwrap().push(number);
-    };
     // Learned beforehand, so that each of them needs one turn.
     pool.query_one("select 1", &[]).await.unwrap();
-    let conducting = async {
-        wait_until("the only place is taken", async || {
-            admin.backends(&pool).await.iter().any(|backend| backend.wait_event_type.as_deref() == Some("Lock"))
-        })
-        .await;
-        let early = async {
-            join_all((0..WAITERS).map(&waiter)).await;
-        };
-        let late = async {
-            wait_until("the early ones wait", async || pool.stats().waiting == WAITERS).await;
-            // One after another, each as soon as the one before is served.
-            holder.run(&format!("select pg_advisory_unlock({lock})")).await;
-            for number in WAITERS..2 * WAITERS {
-                waiter(number).await;
-            }
-        };
-        tokio::join!(early, late);
+    let served = Arc::new(Mutex::new(Vec::new()));
+    let serve = |number: usize| {
+        let (pool, served) = (pool.clone(), Arc::clone(&served));
+        async move {
+            pool.query_one("select 1", &[]).await.unwrap();
+            served.lock().unwrap().push(number);
+        }
     };
-    must_end("waiters in their turn", async { tokio::join!(blocker, conducting) }).await;
-    let served = served.into_inner().unwrap();
-    assert_eq!(served.len(), 2 * WAITERS);
-    let early: Vec<usize> = served.iter().copied().filter(|number| *number < WAITERS).collect();
-    assert!(early.iter().copied().eq(0..WAITERS), "first come, first served: {early:?}");
-    // The first of the late ones joined while all early ones still waited.
-    let first_late = served.iter().position(|number| *number >= WAITERS).unwrap();
-    assert_eq!(first_late, WAITERS, "a late one overtook: {served:?}");
+    let mut callers = JoinSet::new();
+    let late: Vec<_> = (WAITERS..WAITERS + LATE).map(&serve).collect();
+    callers.spawn({
+        let pool = pool.clone();
+        async move {
+            pool.query_one("select pg_advisory_xact_lock($1)", &[&lock]).await.unwrap();
+            for one in late {
+                one.await;
+            }
+        }
+    });
+    wait_until("the only place is taken", async || {
+        admin.backends(&pool).await.iter().any(|backend| backend.wait_event_type.as_deref() == Some("Lock"))
+    })
+    .await;
+    for number in 0..WAITERS {
+        callers.spawn(serve(number));
+    }
+    wait_until("all others wait", async || pool.stats().waiting == WAITERS).await;
+    holder.run(&format!("select pg_advisory_unlock({lock})")).await;
+    must_end("waiters in their turn", callers.join_all()).await;
+    let served = served.lock().unwrap();
+    assert!(served.iter().copied().eq(0..WAITERS + LATE), "first come, first served: {served:?}");
 }
 
 /// A lane's turn: what all callers have queued leaves in one write, what has come in is taken by one read.
