@@ -74,18 +74,17 @@ const WITHOUT_IO: &[&str] = &[
     "postgres/src/wire/frontend.rs",
 ];
 
+/// What a part that only decides has no use for.
+const IO: &[&str] = &["tokio", "socket2", "std::net", "Instant", "SystemTime", "thread_local"];
+
 #[test]
 fn the_pure_parts_use_no_socket_no_clock_and_no_runtime() {
     for file in WITHOUT_IO {
         let source = read(file);
         let code = source.split("#[cfg(test)]").next().unwrap_or_default();
-        let lines = code.lines().filter(|line| !line.trim_start().starts_with("//"));
-        for (line, forbidden) in lines.flat_map(|line| {
-            let uses =
-                ["tokio", "socket2", "std::net", "std::time::Instant", "Instant::now", "SystemTime", "thread_local"];
-            uses.into_iter().filter(|name| line.contains(name)).map(move |name| (line, name)).collect::<Vec<_>>()
-        }) {
-            panic!("{file} uses {forbidden}: {line}");
+        for line in code.lines().filter(|line| !line.trim_start().starts_with("//")) {
+            let used = IO.iter().find(|name| line.contains(**name));
+            assert_eq!(used, None, "{file}: {line}");
         }
     }
 }
