@@ -5,17 +5,32 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use cenote_postgres::Pool;
 use cenote_tests::{OwnSchema, must_end, open, settings};
 use futures_util::future::join_all;
 
 /// No caller of these tests is to fail because a debug build is slow.
 const PATIENCE: Duration = Duration::from_secs(3_600);
 
+/// Of what is queued at once: more than the kernel holds for both sides of a connection together.
+const UNSENT_BYTES: usize = 64 << 20;
+
+const STATEMENTS: usize = 2_000;
+
 #[tokio::test]
 async fn large_statements_with_large_answers_finish() {
-    const STATEMENTS: usize = 2_000;
+    large_statements_finish(open(settings("large").pool_size(1).acquire_timeout(PATIENCE))).await;
+}
+
+/// With far more in flight than the usual limits let through, so that each side has its buffers full for certain.
+#[tokio::test]
+async fn large_statements_with_large_answers_finish_all_in_flight() {
+    let settings = settings("all_large").pool_size(1).max_pipeline(STATEMENTS).unsent_bytes_max(UNSENT_BYTES);
+    large_statements_finish(open(settings.acquire_timeout(PATIENCE))).await;
+}
+
+async fn large_statements_finish(pool: Pool) {
     let filler = "x".repeat(64 * 1024);
-    let pool = open(settings("large").pool_size(1).acquire_timeout(PATIENCE));
     let answers = join_all((0..STATEMENTS).map(|number| {
         let (pool, filler) = (&pool, &filler);
         async move {
@@ -50,7 +65,7 @@ async fn floods_of_notices_finish() {
              for number in 1..notices loop raise notice '%', repeat('x', bytes); end loop; return length(filler); end $$",
         )
         .await;
-    let pool = open(schema.settings().pool_size(1).acquire_timeout(PATIENCE));
+    let pool = open(schema.settings().pool_size(1).unsent_bytes_max(UNSENT_BYTES).acquire_timeout(PATIENCE));
     let (heard, heard_bytes) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     pool.on_notice({
         let (heard, heard_bytes) = (Arc::clone(&heard), Arc::clone(&heard_bytes));
@@ -60,7 +75,7 @@ async fn floods_of_notices_finish() {
         }
     });
     // Each statement is large, too, so that writes wait for the server while it waits for us.
-    let filler = "y".repeat(64 * 1024);
+    let filler = "y".repeat(256 * 1024);
     let answers = join_all((0..STATEMENTS).map(|_| async {
         let parameters: [&(dyn cenote_postgres::types::ToSql + Sync); 3] = [&NOTICES_EACH, &NOTICE_BYTES, &filler];
         let row = pool.query_one("select flood($1, $2, $3)", &parameters).await?;
