@@ -64,6 +64,6 @@ pub use limits::{LaneLimits, PoolLimits};
 pub use pipeline::Outcome;
 pub use pool::Pool;
 pub use registry::Registry;
-pub use run::{Answered, Run};
+pub use run::{Answered, Flight};
 pub use statements::{Learning, Lookup, Statements};
 pub use stats::{LaneStats, PoolStats};

@@ -64,7 +64,9 @@ enum SlotState {
     Done(Outcome),
 }
 
+/// A cache line of its own: between two touches of one, all the others are touched.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Slot {
     generation: u32,
     /// Where in the connection's outgoing stream the statement begins.

@@ -29,6 +29,7 @@
 //! A connection is shared, so what would change its session (`BEGIN`, `SET`, `LISTEN`, `COPY`, ...) is refused here
 //! with an error that says so. Not there yet: transactions over several round trips, `COPY`, `LISTEN`, streams, TLS.
 
+mod ask;
 mod auth;
 mod batch;
 mod error;

@@ -110,10 +110,14 @@ impl Pool {
         self.pool.language()
     }
 
+    pub(crate) fn machine(&self) -> &cenote_pool::Pool<Postgres> {
+        &self.pool
+    }
+
     pub(crate) fn run<'a>(
         &'a self,
         preparations: &'a [&'a Preparation],
-        encode: impl Fn(&mut BytesMut) -> Result<(), Error> + Send + Sync + Unpin + 'a,
+        encode: impl Fn(&mut BytesMut) -> Result<(), Error> + Send + Sync + 'a,
     ) -> impl Future<Output = Result<Answered<Postgres>, Error>> + Send + 'a {
         self.pool.run(preparations, encode)
     }

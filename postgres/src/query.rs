@@ -1,5 +1,6 @@
 //! The verbs: `query`, `query_one`, `query_opt`, `query_as`, `query_typed`, `execute`.
 
+use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use bytes::Bytes;
 use cenote_pool::{Answered, Lookup};
 use postgres_types::{ToSql, Type};
 
+use crate::ask::Ask;
 use crate::error::Error;
 use crate::from_row::FromRow;
 use crate::language::Postgres;
@@ -39,9 +41,12 @@ impl Pool {
     /// # Errors
     ///
     /// See [`Error`].
-    pub async fn query(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
-        let (statement, reply) = self.ask(sql, parameters).await?;
-        all_rows(self.language(), &statement, &reply)
+    pub fn query<'a>(
+        &'a self,
+        sql: &'a str,
+        parameters: &'a [&'a (dyn ToSql + Sync)],
+    ) -> impl Future<Output = Result<Vec<Row>, Error>> + Send + 'a {
+        Ask::new(self, sql, parameters, all_rows)
     }
 
     /// Runs a query that returns exactly one row.
@@ -49,9 +54,12 @@ impl Pool {
     /// # Errors
     ///
     /// Also when there is no row, or more than one.
-    pub async fn query_one(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Row, Error> {
-        let (statement, reply) = self.ask(sql, parameters).await?;
-        one_row(self.language(), statement, reply)?.ok_or_else(|| Error::row_count(NO_ROW))
+    pub fn query_one<'a>(
+        &'a self,
+        sql: &'a str,
+        parameters: &'a [&'a (dyn ToSql + Sync)],
+    ) -> impl Future<Output = Result<Row, Error>> + Send + 'a {
+        Ask::new(self, sql, parameters, exactly_one_row)
     }
 
     /// Runs a query that returns at most one row.
@@ -59,9 +67,12 @@ impl Pool {
     /// # Errors
     ///
     /// Also when there is more than one row.
-    pub async fn query_opt(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Option<Row>, Error> {
-        let (statement, reply) = self.ask(sql, parameters).await?;
-        one_row(self.language(), statement, reply)
+    pub fn query_opt<'a>(
+        &'a self,
+        sql: &'a str,
+        parameters: &'a [&'a (dyn ToSql + Sync)],
+    ) -> impl Future<Output = Result<Option<Row>, Error>> + Send + 'a {
+        Ask::new(self, sql, parameters, one_row)
     }
 
     /// Runs a query and makes a value of each row.
@@ -76,8 +87,12 @@ impl Pool {
     /// # Errors
     ///
     /// Also when a row does not fit `T`.
-    pub async fn query_as<T: FromRow>(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<Vec<T>, Error> {
-        self.query(sql, parameters).await?.iter().map(T::from_row).collect()
+    pub fn query_as<'a, T: FromRow + 'a>(
+        &'a self,
+        sql: &'a str,
+        parameters: &'a [&'a (dyn ToSql + Sync)],
+    ) -> impl Future<Output = Result<Vec<T>, Error>> + Send + 'a {
+        Ask::new(self, sql, parameters, values::<T>)
     }
 
     /// Runs a query whose parameter types the caller names: always one round trip, also for the first use.
@@ -95,7 +110,7 @@ impl Pool {
     /// See [`Error`].
     pub async fn query_typed(&self, sql: &str, parameters: &[(&(dyn ToSql + Sync), Type)]) -> Result<Vec<Row>, Error> {
         let (statement, reply) = self.ask_typed(sql, parameters).await?;
-        all_rows(self.language(), &statement, &reply)
+        all_rows(self.language(), statement, reply)
     }
 
     pub(crate) async fn query_typed_opt(
@@ -112,40 +127,12 @@ impl Pool {
     /// # Errors
     ///
     /// See [`Error`].
-    pub async fn execute(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<u64, Error> {
-        let (_, reply) = self.ask(sql, parameters).await?;
-        let mut reader = Reader::new(self.language(), &reply);
-        let tag = reply::rows(&mut reader, |_| Ok(()))?;
-        reply::finish(&mut reader)?;
-        Ok(backend::rows_affected(tag))
-    }
-
-    /// Runs a statement, healed once if what was known of it does not hold any more. The reply may hold an error of
-    /// the server; the statement describes the rows in it.
-    async fn ask(&self, sql: &str, parameters: &[&(dyn ToSql + Sync)]) -> Result<(Arc<Statement>, Bytes), Error> {
-        frontend::check_parameters(parameters.len())?;
-        let mut healed = false;
-        loop {
-            let statement = match self.language().statements.recall(sql) {
-                Some(statement) => statement,
-                // Boxed: not the usual way, and its state would make every query's future larger.
-                None => Box::pin(self.statement(sql, &[])).await?,
-            };
-            let answered = self
-                .run(&[&statement.preparation], |out| frontend::execute_and_sync(&statement, parameters, out))
-                .await?;
-            if !healed && self.heal(sql, &[], &statement, &answered) {
-                healed = true;
-                continue;
-            }
-            return match reply::new_description(&answered.reply)? {
-                None => Ok((statement, answered.reply)),
-                Some(columns) => {
-                    let described = Box::pin(self.described_as(sql, &[], &statement, columns, Some(&answered))).await?;
-                    Ok((described, answered.reply))
-                }
-            };
-        }
+    pub fn execute<'a>(
+        &'a self,
+        sql: &'a str,
+        parameters: &'a [&'a (dyn ToSql + Sync)],
+    ) -> impl Future<Output = Result<u64, Error>> + Send + 'a {
+        Ask::new(self, sql, parameters, affected)
     }
 
     async fn ask_typed(
@@ -302,15 +289,30 @@ impl Pool {
     }
 }
 
-fn all_rows(postgres: &Postgres, statement: &Arc<Statement>, reply: &Bytes) -> Result<Vec<Row>, Error> {
+fn all_rows(postgres: &Postgres, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
-    let mut reader = Reader::new(postgres, reply);
+    let mut reader = Reader::new(postgres, &reply);
     reply::rows(&mut reader, |body| {
-        rows.push(Row::new(reply.clone(), body, Arc::clone(statement))?);
+        rows.push(Row::new(reply.clone(), body, Arc::clone(&statement))?);
         Ok(())
     })?;
     reply::finish(&mut reader)?;
     Ok(rows)
+}
+
+fn values<T: FromRow>(postgres: &Postgres, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<T>, Error> {
+    all_rows(postgres, statement, reply)?.iter().map(T::from_row).collect()
+}
+
+fn affected(postgres: &Postgres, _: Arc<Statement>, reply: Bytes) -> Result<u64, Error> {
+    let mut reader = Reader::new(postgres, &reply);
+    let tag = reply::rows(&mut reader, |_| Ok(()))?;
+    reply::finish(&mut reader)?;
+    Ok(backend::rows_affected(tag))
+}
+
+fn exactly_one_row(postgres: &Postgres, statement: Arc<Statement>, reply: Bytes) -> Result<Row, Error> {
+    one_row(postgres, statement, reply)?.ok_or_else(|| Error::row_count(NO_ROW))
 }
 
 /// The one row of a reply. It takes the reply over, so that the lookup of one row allocates nothing besides it.
