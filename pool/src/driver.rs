@@ -29,6 +29,10 @@ use crate::socket::Socket;
 /// A reply that is not whole yet is checked for a caller who still waits for it once it is this large.
 const ABANDONED_CHECK_BYTES: usize = 64 * 1024;
 
+/// A pause after which a connection is looked at before it is written to. It costs one system call, which a connection
+/// that has rested for so long has time for.
+const IDLE_LOOK_US: u64 = 1_000;
+
 /// After a failed write, so much is read at most in search of the server's last words.
 const LAST_WORDS_BYTES_MAX: usize = 64 * 1024;
 
@@ -56,6 +60,10 @@ pub(crate) struct Driver<L: Language> {
     wake: Vec<Waker>,
     farewell: Option<Bytes>,
     last_progress_us: u64,
+    /// Since when nothing is in flight; `None` while something is.
+    idle_since_us: Option<u64>,
+    /// Something came while the connection was idle, and is read before anything is written.
+    holding: bool,
 }
 
 impl<L: Language> Driver<L> {
@@ -67,6 +75,8 @@ impl<L: Language> Driver<L> {
         inbound: Inbound<L::Framer>,
     ) -> Driver<L> {
         Driver {
+            idle_since_us: Some(pool.now_us()),
+            holding: false,
             pool,
             lane,
             seat: Some(seat),
@@ -97,6 +107,11 @@ impl<L: Language> Driver<L> {
         }
         let mut again = false;
         if self.written < self.writing.len() {
+            self.look_before_writing();
+        }
+        if self.holding {
+            again = true;
+        } else if self.written < self.writing.len() {
             match self.write(cx) {
                 Ok(more) => again = more,
                 Err(cause) => {
@@ -107,7 +122,10 @@ impl<L: Language> Driver<L> {
         }
         match self.read(cx) {
             Poll::Pending => {}
-            Poll::Ready(Ok(())) => again = true,
+            Poll::Ready(Ok(())) => {
+                self.holding = false;
+                again = true;
+            }
             Poll::Ready(Err(cause)) => return Poll::Ready(Ending::Lost(cause)),
         }
         if again {
@@ -141,6 +159,16 @@ impl<L: Language> Driver<L> {
             self.pool.grant();
         }
         drained.then_some(Ending::Drained(after_drain))
+    }
+
+    /// The first statement after a pause: if the server has said something meanwhile that the runtime has not noticed yet
+    /// (its thread was busy with something else), that is read first. It may be good-bye, and then the statement goes
+    /// elsewhere instead of being lost with the connection.
+    fn look_before_writing(&mut self) {
+        let Some(idle_since_us) = self.idle_since_us.take() else { return };
+        if self.pool.now_us().saturating_sub(idle_since_us) >= IDLE_LOOK_US {
+            self.holding = self.socket.as_ref().is_some_and(Socket::has_input);
+        }
     }
 
     /// One write. `Ok(true)`: there is more to write, and the socket may take it; what was queued since a write could not
@@ -230,6 +258,9 @@ impl<L: Language> Driver<L> {
             shared.pipeline.complete_early(Outcome::TooLarge, &mut self.wake);
         }
         let abandoned = large && shared.pipeline.oldest_is_abandoned();
+        if shared.pipeline.depth() == 0 {
+            self.idle_since_us = Some(now_us);
+        }
         self.lane.publish(&shared);
         drop(shared);
         if count > 0 && self.lane.counters.replies.get() == 0 {
@@ -333,6 +364,8 @@ impl<L: Language> Driver<L> {
             wake: std::mem::take(&mut self.wake),
             farewell: self.farewell.take(),
             last_progress_us: self.last_progress_us,
+            idle_since_us: self.idle_since_us,
+            holding: self.holding,
         };
         self.lane.set_home(home::SHARED);
         runtime.spawn(async move {

@@ -68,6 +68,15 @@ impl Socket {
         }
     }
 
+    /// Whether there is something to read, or the end of the stream, whatever the runtime knows: a system call.
+    pub(crate) fn has_input(&self) -> bool {
+        let reference = match self {
+            Socket::Tcp(stream) => SockRef::from(stream),
+            Socket::Unix(stream) => SockRef::from(stream),
+        };
+        reference.peek(&mut [std::mem::MaybeUninit::uninit()]).is_ok()
+    }
+
     /// Takes the socket off its runtime.
     pub(crate) fn park(self) -> io::Result<ParkedSocket> {
         match self {

@@ -199,3 +199,23 @@ async fn an_idle_session_timeout_is_not_the_next_callers_error() {
     }
     assert_eq!(pool.stats().lost_after_sent, 0);
 }
+
+/// A session that ends while its thread is busy with something else: the runtime has not looked at the socket yet.
+#[tokio::test]
+async fn a_connection_that_died_while_the_thread_was_busy_is_not_the_next_callers_error() {
+    let pool = open(settings("busy").pool_size(1));
+    for _ in 0..20 {
+        pool.query_one("select 1", &[]).await.unwrap();
+        let killed = pool.clone();
+        // The runtime of the pool's connection does not run meanwhile.
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async {
+                assert_eq!(Admin::connect().await.terminate(&killed).await, 1);
+            });
+        })
+        .join()
+        .unwrap();
+        pool.query_one("select 1", &[]).await.expect("its last words had come long before");
+    }
+}
