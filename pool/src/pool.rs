@@ -251,8 +251,9 @@ impl<L: Language> Inner<L> {
         let now_us = self.now_us();
         // Under the lock that lanes come and go by, so that no lane is counted twice or not at all.
         let growth = self.growth();
-        let connecting = growth.connecting;
         let lanes = self.lanes.load();
+        // Who takes a lane over has no place of his own until that lane has drained.
+        let connecting = growth.connecting.min(self.limits.connections_max.saturating_sub(lanes.len()));
         let total = |of: fn(&crate::stats::LaneCounters) -> &crate::stats::Counter| {
             of(&counters.retired).get() + lanes.iter().map(|lane| of(&lane.counters).get()).sum::<u64>()
         };

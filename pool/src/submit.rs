@@ -67,10 +67,14 @@ impl<L: Language> Inner<L> {
         waker: &Waker,
         granted: bool,
     ) -> Result<Result<Answer<L>, NoRoom>, E> {
+        if !granted && self.waiters.present() > 0 {
+            // Nobody overtakes those who wait; asked before anything is encoded for nothing.
+            return Ok(Err(NoRoom::Wait));
+        }
         // Taken, not borrowed: `encode` is foreign code and may come back here.
         let mut scratch = SCRATCH.take();
         let submitted =
-            encode(&mut scratch).map(|()| self.queue(Submission { preparations, payload: &scratch }, waker, granted));
+            encode(&mut scratch).map(|()| self.queue(Submission { preparations, payload: &scratch }, waker));
         if scratch.capacity() <= BUFFER_BYTES_KEPT {
             scratch.clear();
             SCRATCH.set(scratch);
@@ -78,12 +82,9 @@ impl<L: Language> Inner<L> {
         submitted
     }
 
-    fn queue(self: &Arc<Self>, submission: Submission<'_>, waker: &Waker, granted: bool) -> Result<Answer<L>, NoRoom> {
+    fn queue(self: &Arc<Self>, submission: Submission<'_>, waker: &Waker) -> Result<Answer<L>, NoRoom> {
         /// A lane may fill up or close between the choice and the lock; then another is chosen, but not for ever.
         const TRIES: usize = 4;
-        if !granted && self.waiters.present() > 0 {
-            return Err(NoRoom::Wait);
-        }
         let lanes = self.lanes.load();
         if let Some(lane) = Streak::follow(&lanes)
             && lane.writes_soon()
