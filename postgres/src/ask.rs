@@ -76,7 +76,7 @@ impl<T> Future for Ask<'_, T> {
                     };
                 }
                 Stage::Known { statement, flight } => {
-                    let encode = |out: &mut _| frontend::execute_and_sync(statement, ask.parameters, out);
+                    let encode = |out: &mut _| frontend::execute_and_sync(&statement.template, ask.parameters, out);
                     let polled = flight.poll(cx, ask.pool.machine(), &[&statement.preparation], &encode);
                     let Poll::Ready(answered) = polled else { return Poll::Pending };
                     let (answered, stage) = (answered?, mem::replace(&mut ask.stage, Stage::Done));
@@ -112,7 +112,7 @@ impl Pool {
                 Some(answered) => answered,
                 None => {
                     let statement = self.statement(sql, &[]).await?;
-                    let encode = |out: &mut _| frontend::execute_and_sync(&statement, parameters, out);
+                    let encode = |out: &mut _| frontend::execute_and_sync(&statement.template, parameters, out);
                     let answered = self.run(&[&statement.preparation], encode).await?;
                     (statement, answered)
                 }

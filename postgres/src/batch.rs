@@ -124,7 +124,7 @@ impl<'a> Batch<'a> {
             if statement.preparation.id.is_none() {
                 out.extend_from_slice(&statement.preparation.bytes);
             }
-            frontend::execute_described(statement, parameters, out).map_err(|error| error.in_batch(index))?;
+            frontend::execute_described(&statement.template, parameters, out).map_err(|error| error.in_batch(index))?;
         }
         frontend::sync(out);
         Ok(())

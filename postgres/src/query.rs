@@ -160,8 +160,9 @@ impl Pool {
                     }
                 }
             };
-            let answered =
-                self.run(&[&statement.preparation], |out| frontend::execute_and_sync(&statement, &values, out)).await?;
+            let answered = self
+                .run(&[&statement.preparation], |out| frontend::execute_and_sync(&statement.template, &values, out))
+                .await?;
             if !healed && self.heal(sql, &types, &statement, &answered) {
                 healed = true;
                 continue;
@@ -283,7 +284,7 @@ impl Pool {
             return Ok(Arc::clone(statement));
         }
         self.unlearn(sql, types, statement);
-        let parameters = statement.parameters.iter().map(Type::oid).collect();
+        let parameters = statement.template.types().iter().map(Type::oid).collect();
         let shape = Shape { parameters, columns };
         Ok(Arc::new(self.resolve(sql, statement.preparation.id, shape).await?))
     }

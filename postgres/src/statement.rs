@@ -20,11 +20,9 @@ use crate::wire::frontend::{self, Template};
 /// What is known of a statement.
 #[derive(Debug)]
 pub(crate) struct Statement {
-    pub(crate) name: String,
-    /// What its Bind begins with and what follows its parameters.
+    /// What runs it: its name and parameter types on the wire.
     pub(crate) template: Template,
     pub(crate) preparation: Preparation,
-    pub(crate) parameters: Vec<Type>,
     pub(crate) columns: Vec<Column>,
 }
 
@@ -111,9 +109,8 @@ impl Pool {
             columns.push(Column::new(column, ty));
         }
         let preparation = frontend::preparation(id, sql, &parameters)?;
-        let name = frontend::statement_name(id);
-        let template = Template::new(&name, parameters.len());
-        Ok(Statement { name, template, preparation, parameters, columns })
+        let template = Template::new(frontend::statement_name(id), parameters);
+        Ok(Statement { template, preparation, columns })
     }
 
     /// What was learned of a statement does not hold any more.

@@ -9,7 +9,6 @@ use postgres_types::{Format, ToSql, Type};
 
 use super::framer::MESSAGE_BYTES_MAX;
 use crate::error::Error;
-use crate::statement::Statement;
 
 /// Parameters of one statement: their number travels in 16 bits.
 pub(crate) const PARAMETERS_MAX: usize = 65_535;
@@ -117,9 +116,12 @@ fn bind(name: &str, types: &[Type], parameters: &[&(dyn ToSql + Sync)], out: &mu
     Ok(())
 }
 
-/// The bytes around the parameters of a statement's Bind, Execute and Sync, which are the same each time it runs.
+/// What is the same each time a statement runs: its name, the types of its parameters, and the bytes around their values
+/// in Bind, Execute and Sync.
 #[derive(Debug)]
 pub(crate) struct Template {
+    name: String,
+    types: Vec<Type>,
     /// Bind, from its type byte to the number of parameters, without its length.
     head: Box<[u8]>,
 }
@@ -131,30 +133,36 @@ const TAIL: &[u8] = b"\0\x01\0\x01E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";
 const TAIL_BIND_BYTES: usize = 4;
 
 impl Template {
-    pub(crate) fn new(name: &str, parameters: usize) -> Template {
+    pub(crate) fn new(name: String, types: Vec<Type>) -> Template {
         // The unnamed portal, the statement, one format for all parameters (or for none), and how many they are.
         let head = [b"B\0\0\0\0\0", name.as_bytes(), b"\0"].concat();
-        let formats: &[u8] = if parameters > 0 { b"\0\x01\0\x01" } else { b"\0\0" };
-        let count = u16::try_from(parameters).unwrap_or(u16::MAX).to_be_bytes();
-        Template { head: [head.as_slice(), formats, &count].concat().into() }
+        let formats: &[u8] = if types.is_empty() { b"\0\0" } else { b"\0\x01\0\x01" };
+        let count = u16::try_from(types.len()).unwrap_or(u16::MAX).to_be_bytes();
+        let head = [head.as_slice(), formats, &count].concat().into();
+        Template { name, types, head }
+    }
+
+    /// The types of the parameters.
+    pub(crate) fn types(&self) -> &[Type] {
+        &self.types
     }
 }
 
 /// Runs a statement once, with a Sync of its own: what every query does, so it writes from a template.
 pub(crate) fn execute_and_sync(
-    statement: &Statement,
+    template: &Template,
     parameters: &[&(dyn ToSql + Sync)],
     out: &mut BytesMut,
 ) -> Result<(), Error> {
-    let types = &statement.parameters;
+    let types = &template.types;
     let text = |(value, ty): (&&(dyn ToSql + Sync), &Type)| matches!(value.encode_format(ty), Format::Text);
     if parameters.len() != types.len() || parameters.len() > PARAMETERS_MAX || parameters.iter().zip(types).any(text) {
-        execute(&statement.name, types, parameters, out)?;
+        execute(&template.name, types, parameters, out)?;
         sync(out);
         return Ok(());
     }
     let begins_at = out.len();
-    out.extend_from_slice(&statement.template.head);
+    out.extend_from_slice(&template.head);
     for (index, (value, ty)) in parameters.iter().zip(types).enumerate() {
         let at = out.len();
         out.extend_from_slice(&[0; 4]);
@@ -190,11 +198,11 @@ fn too_long(bytes: usize) -> Error {
 
 /// Runs a statement once and has its columns told: for a reply that several statements share.
 pub(crate) fn execute_described(
-    statement: &Statement,
+    template: &Template,
     parameters: &[&(dyn ToSql + Sync)],
     out: &mut BytesMut,
 ) -> Result<(), Error> {
-    bind(&statement.name, &statement.parameters, parameters, out)?;
+    bind(&template.name, &template.types, parameters, out)?;
     frontend::describe(b'P', "", out)
         .and_then(|()| frontend::execute("", 0, out))
         .map_err(|error| Error::caller(error.to_string()))
@@ -248,16 +256,10 @@ mod tests {
         for count in 0..=parameters.len() {
             let types: Vec<Type> = parameters.iter().take(count).map(|(ty, _)| ty.clone()).collect();
             let values: Vec<&(dyn ToSql + Sync)> = parameters.iter().take(count).map(|(_, value)| &**value).collect();
-            let statement = Statement {
-                name: "s12".to_owned(),
-                template: Template::new("s12", count),
-                preparation: preparation(Some(StatementId(12)), "select", &types).unwrap(),
-                parameters: types,
-                columns: Vec::new(),
-            };
+            let template = Template::new("s12".to_owned(), types);
             let (mut ours, mut theirs) = (BytesMut::new(), BytesMut::new());
-            execute_and_sync(&statement, &values, &mut ours).unwrap();
-            execute("s12", &statement.parameters, &values, &mut theirs).unwrap();
+            execute_and_sync(&template, &values, &mut ours).unwrap();
+            execute("s12", template.types(), &values, &mut theirs).unwrap();
             sync(&mut theirs);
             assert_eq!(ours, theirs, "{count} parameters");
         }
