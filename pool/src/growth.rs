@@ -28,6 +28,10 @@ pub(crate) const GROW_DEPTH: usize = 4;
 /// Growth is considered at most this often; it takes a lock that all threads share.
 const CONSIDER_INTERVAL_US: u64 = 1_000;
 
+/// The same while all connections are there and only a move between threads could come of it. A thread that is new to the
+/// pool waits so long for lanes of its own, and is served by others' meanwhile.
+const CONSIDER_MOVE_INTERVAL_US: u64 = 20_000;
+
 /// Where a lane is to be opened.
 struct Site {
     runtime: Handle,
@@ -57,8 +61,10 @@ impl<L: Language> Inner<L> {
         if !wanted || (lanes == 1 && self.limits.connections_max == 1) {
             return;
         }
+        let may_connect = lanes < self.limits.connections_max;
+        let interval_us = if may_connect { CONSIDER_INTERVAL_US } else { CONSIDER_MOVE_INTERVAL_US };
         let last_us = self.last_considered_us.load(Ordering::Relaxed);
-        if now_us.saturating_sub(last_us) < CONSIDER_INTERVAL_US {
+        if now_us.saturating_sub(last_us) < interval_us {
             return;
         }
         self.last_considered_us.store(now_us, Ordering::Relaxed);
