@@ -65,5 +65,5 @@ pub use pipeline::Outcome;
 pub use pool::Pool;
 pub use registry::Registry;
 pub use run::{Answered, Flight};
-pub use statements::{Learning, Lookup, Statements};
+pub use statements::{Learning, Lesson, Lookup, Statements, Waiting};
 pub use stats::{LaneStats, PoolStats};

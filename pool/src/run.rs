@@ -210,6 +210,10 @@ async fn wait_for_room<L: Language>(inner: Arc<Inner<L>>, place: Option<Place>) 
         // Whoever closes the pool sets this first and then fails everyone who waits.
         return Err(Failure::Closed);
     }
+    if let Some(failure) = inner.refused() {
+        // Asked again: whoever was refused told those who waited then, and we may just have missed it.
+        return Err(Failure::Refused(failure));
+    }
     // Asked after joining: a place that becomes free from here on is granted to us, and one that became free just
     // before is seen here.
     inner.grant();

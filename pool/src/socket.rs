@@ -13,6 +13,11 @@ use tokio::net::{TcpStream, UnixStream};
 /// After this long without traffic the kernel asks the peer whether it is still there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 
+/// What was sent and is not acknowledged for so long ends the connection: keep-alive does not count while something is
+/// under way, and the kernel by itself tries for a quarter of an hour.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
+
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -30,6 +35,8 @@ pub(crate) enum ParkedSocket {
 impl Socket {
     pub(crate) fn from_tcp(stream: TcpStream) -> io::Result<Socket> {
         stream.set_nodelay(true)?;
+        #[cfg(target_os = "linux")]
+        SockRef::from(&stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
         SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_IDLE))?;
         Ok(Socket::Tcp(stream))
     }

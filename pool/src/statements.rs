@@ -11,10 +11,12 @@ use std::cell::RefCell;
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
 
 use hashbrown::{Equivalent, HashMap};
 use tokio::sync::watch;
 
+use crate::connect::within;
 use crate::language::StatementId;
 
 /// Statements known at once. More than any program has by hand; a program that builds SQL text from values finds
@@ -46,12 +48,13 @@ impl Equivalent<Key> for KeyRef<'_> {
     }
 }
 
-type Lesson<M, E> = Option<Result<Arc<M>, E>>;
+/// What is told to those who wait; nothing while it is being learned.
+type Told<M, E> = Option<Result<Arc<M>, E>>;
 
 #[derive(Debug)]
 enum State<M, E> {
     Known(Arc<M>),
-    BeingLearned(watch::Receiver<Lesson<M, E>>),
+    BeingLearned(watch::Receiver<Told<M, E>>),
 }
 
 #[derive(Debug)]
@@ -210,6 +213,15 @@ impl<M: Send + Sync + 'static, E: Clone> Statements<M, E> {
         }
     }
 
+    /// Whoever is learning this statement is taken for vanished: the next to look it up learns it.
+    pub fn give_up_on(&self, sql: &str, signature: &[u32]) {
+        let key = KeyRef { sql, signature };
+        let mut entries = self.entries.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Entry { state: State::BeingLearned(_), .. }) = entries.get(&key) {
+            entries.remove(&key);
+        }
+    }
+
     /// Statements known or being learned.
     pub fn len(&self) -> usize {
         self.entries.read().unwrap_or_else(PoisonError::into_inner).len()
@@ -227,7 +239,7 @@ pub struct Learning<'a, M: Send + Sync + 'static, E: Clone> {
     statements: &'a Statements<M, E>,
     sql: Box<str>,
     signature: Box<[u32]>,
-    sender: Option<watch::Sender<Lesson<M, E>>>,
+    sender: Option<watch::Sender<Told<M, E>>>,
 }
 
 impl<M: Send + Sync + 'static, E: Clone> Learning<'_, M, E> {
@@ -246,9 +258,11 @@ impl<M: Send + Sync + 'static, E: Clone> Learning<'_, M, E> {
         let mut entries = self.statements.entries.write().unwrap_or_else(PoisonError::into_inner);
         match (known, entries.get_mut(&key)) {
             (Some(known), Some(entry)) => entry.state = State::Known(Arc::clone(known)),
-            (None, Some(_)) => {
+            (None, Some(Entry { state: State::BeingLearned(_), .. })) => {
                 entries.remove(&key);
             }
+            // Somebody else has learned it meanwhile.
+            (None, Some(_)) => {}
             (_, None) => {}
         }
     }
@@ -264,14 +278,26 @@ impl<M: Send + Sync + 'static, E: Clone> Drop for Learning<'_, M, E> {
 
 /// Waits for what another caller learns.
 #[derive(Debug)]
-pub struct Waiting<M, E>(watch::Receiver<Lesson<M, E>>);
+pub struct Waiting<M, E>(watch::Receiver<Told<M, E>>);
+
+/// What became of another caller's learning.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Lesson<M, E> {
+    /// It has ended: this is known now, or why it is not.
+    Learned(Result<Arc<M>, E>),
+    /// The learner vanished: look the statement up again.
+    Vanished,
+    /// Nothing has come of it for as long as one was willing to wait.
+    Overdue,
+}
 
 impl<M, E: Clone> Waiting<M, E> {
-    /// What was learned; `None` when the learner vanished and the statement must be looked up again.
-    pub async fn lesson(mut self) -> Option<Result<Arc<M>, E>> {
-        match self.0.wait_for(Option::is_some).await {
-            Ok(lesson) => lesson.clone(),
-            Err(_) => None,
+    /// Waits for what another caller learns, for so long.
+    pub async fn lesson(mut self, patience: Duration) -> Lesson<M, E> {
+        match within(patience, self.0.wait_for(Option::is_some)).await {
+            None => Lesson::Overdue,
+            Some(Err(_)) => Lesson::Vanished,
+            Some(Ok(told)) => told.clone().map_or(Lesson::Vanished, Lesson::Learned),
         }
     }
 }
@@ -312,7 +338,7 @@ mod tests {
         let learning = learn(&statements, "a");
         let other = waiting(&statements, "a");
         assert_eq!(learning.finish(Ok(7)), Ok(Arc::new(7)));
-        assert_eq!(now(other.lesson()), Some(Ok(Arc::new(7))));
+        assert_eq!(now(other.lesson(Duration::from_secs(3_600))), Lesson::Learned(Ok(Arc::new(7))));
         assert!(matches!(statements.look_up("a", &[]), Lookup::Known(known) if *known == 7));
         assert!(matches!(statements.look_up("a", &[23]), Lookup::Learn(_)), "another signature is another statement");
     }
@@ -323,7 +349,7 @@ mod tests {
         let learning = learn(&statements, "a");
         let other = waiting(&statements, "a");
         assert_eq!(learning.finish(Err("no such table")), Err("no such table"));
-        assert_eq!(now(other.lesson()), Some(Err("no such table")));
+        assert_eq!(now(other.lesson(Duration::from_secs(3_600))), Lesson::Learned(Err("no such table")));
         learn(&statements, "a").finish(Ok(1)).unwrap();
     }
 
@@ -333,8 +359,20 @@ mod tests {
         let learning = learn(&statements, "a");
         let other = waiting(&statements, "a");
         drop(learning);
-        assert_eq!(now(other.lesson()), None);
+        assert_eq!(now(other.lesson(Duration::from_secs(3_600))), Lesson::Vanished);
         learn(&statements, "a").finish(Ok(1)).unwrap();
+    }
+
+    #[test]
+    fn a_learner_who_does_not_come_on_is_given_up_on() {
+        let statements = Toy::default();
+        let stuck = learn(&statements, "a");
+        let _other = waiting(&statements, "a");
+        statements.give_up_on("a", &[]);
+        let known = learn(&statements, "a").finish(Ok(2)).unwrap();
+        statements.give_up_on("a", &[]);
+        assert!(matches!(statements.look_up("a", &[]), Lookup::Known(found) if Arc::ptr_eq(&found, &known)));
+        drop(stuck);
     }
 
     #[test]

@@ -29,6 +29,8 @@ struct Inner {
     kind: Kind,
     /// The place in a batch of the statement that failed.
     batch_index: Option<usize>,
+    /// It came about when the statement had run already.
+    after_running: bool,
 }
 
 #[derive(Clone)]
@@ -44,7 +46,7 @@ enum Kind {
 
 impl Error {
     fn new(kind: Kind) -> Error {
-        Error(Arc::new(Inner { kind, batch_index: None }))
+        Error(Arc::new(Inner { kind, batch_index: None, after_running: false }))
     }
 
     pub(crate) fn server(error: ServerError) -> Error {
@@ -72,7 +74,21 @@ impl Error {
     }
 
     pub(crate) fn in_batch(self, index: usize) -> Error {
-        Error(Arc::new(Inner { kind: self.0.kind.clone(), batch_index: Some(index) }))
+        let after_running = self.0.after_running;
+        Error(Arc::new(Inner { kind: self.0.kind.clone(), batch_index: Some(index), after_running }))
+    }
+
+    /// Whether it is true as well for others who wait for the same text, with whatever values: it speaks of the text, or
+    /// there was no connection to be had and nothing was sent.
+    pub(crate) fn is_shared(&self) -> bool {
+        matches!(self.0.kind, Kind::Server(_) | Kind::Caller(_)) && !self.0.after_running
+            || matches!(self.0.kind, Kind::Pool { .. }) && self.was_sent() == Some(false)
+    }
+
+    /// The statement has run, and then something else failed that its result needs.
+    pub(crate) fn after_running(self) -> Error {
+        let batch_index = self.0.batch_index;
+        Error(Arc::new(Inner { kind: self.0.kind.clone(), batch_index, after_running: true }))
     }
 
     /// The server refused: a statement, or the log-in.
@@ -130,6 +146,7 @@ impl Error {
     /// `None` when the question does not arise: there is an answer.
     pub fn was_sent(&self) -> Option<bool> {
         match &self.0.kind {
+            _ if self.0.after_running => Some(true),
             Kind::Pool { failure: Failure::Lost { sent, .. }, .. } => Some(*sent),
             Kind::Pool { failure: Failure::ReplyTooLarge { .. }, .. } => Some(true),
             Kind::Pool { .. } => Some(false),
@@ -189,6 +206,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(index) = self.0.batch_index {
             write!(f, "statement {index} of the batch: ")?;
+        }
+        if self.0.after_running {
+            f.write_str("the statement has run, but the types of its result could not be looked up: ")?;
         }
         match &self.0.kind {
             Kind::Server(error) => error.fmt(f),

@@ -95,7 +95,14 @@ impl<'a> Iterator for Words<'a> {
                 // E'..' alone knows the backslash; taken for a plain string it would end too early or too late.
                 [b'e' | b'E', b'\'', ..] => self.0 = after_quote(&sql[1..], true),
                 [b'\'', ..] => self.0 = after_quote(sql, false),
-                [b'"', ..] => self.0 = after_quote(sql, false),
+                [b'"', ..] => {
+                    self.0 = after_quote(sql, false);
+                    // A quoted name is no keyword, but it may be a function's.
+                    let name = sql.get(1..(sql.len() - self.0.len()).saturating_sub(1)).unwrap_or_default();
+                    if self.0.trim_ascii_start().first() == Some(&b'(') {
+                        return Some(name);
+                    }
+                }
                 [b'$', ..] => self.0 = after_dollar(sql),
                 [first, ..] if is_word(*first) => {
                     let length = sql.iter().position(|&byte| !is_word(byte) && byte != b'$').unwrap_or(sql.len());
@@ -191,6 +198,7 @@ mod tests {
             "select 1 as a into temp t",
             "with a as (select 1) select * into local temporary table t from a",
             "select pg_advisory_lock(1)",
+            "select pg_catalog.\"set_config\" ('a', 'b', false)",
             "select a from b where PG_TRY_ADVISORY_LOCK ($1)",
             "select set_config('a.b', $1, false)",
             "lock table a",

@@ -16,7 +16,7 @@ use crate::pool::Pool;
 use crate::reply::{self, Reader, Shape};
 use crate::row::Row;
 use crate::server_error::SqlState;
-use crate::statement::{Statement, signature};
+use crate::statement::{Statement, signature, tell};
 use crate::wire::backend::{self, ColumnDescription};
 use crate::wire::frontend;
 
@@ -146,14 +146,15 @@ impl Pool {
         loop {
             let statement = match self.language().statements.look_up(sql, &signature(&types)) {
                 Lookup::Known(statement) => statement,
-                Lookup::Wait(waiting) => match waiting.lesson().await {
+                Lookup::Wait(waiting) => match self.wait_for_lesson(waiting, sql, &types).await {
                     Some(lesson) => lesson?,
                     None => continue,
                 },
                 Lookup::Learn(learning) => {
                     let mut first_reply = None;
                     let lesson = self.learn_by_running(sql, &types, &values, &mut first_reply).await;
-                    let statement = learning.finish(lesson)?;
+                    // What went wrong with this run says nothing to those who wait to run it with values of their own.
+                    let statement = tell(learning, lesson)?;
                     match first_reply {
                         Some(reply) => return Ok((statement, reply)),
                         None => continue,
@@ -210,11 +211,11 @@ impl Pool {
         }
         *reply = Some(answered.reply);
         let parameters = types.iter().map(Type::oid).collect();
-        self.resolve(sql, preparation.id, Shape { parameters, columns }).await
+        self.resolve(sql, preparation.id, Shape { parameters, columns }).await.map_err(Error::after_running)
     }
 
-    /// Whether the reply says that what was known of the statement does not hold any more. Then that is forgotten, and
-    /// running it again cannot run it twice: all of this happens before a statement runs.
+    /// Whether the reply says that what was known of the statement does not hold any more, and running it again cannot run
+    /// it twice: it failed before it ran. Then what was known is forgotten.
     pub(crate) fn heal(
         &self,
         sql: &str,
@@ -225,7 +226,10 @@ impl Pool {
         if !answered.failed {
             return false;
         }
-        let Some(refusal) = reply::refusal(&answered.reply) else { return false };
+        // A statement that had begun may have done something that stays (a procedure that commits), whatever it says then.
+        let Some(refusal) = reply::refusal(&answered.reply).filter(|refusal| refusal.nothing_stays) else {
+            return false;
+        };
         let code = refusal.error.code();
         let forget = || {
             if let Some(id) = statement.preparation.id {
@@ -239,7 +243,7 @@ impl Pool {
             self.unlearn(sql, types, statement);
             return true;
         }
-        if refusal.before_running && code.class() == "42" && code != SqlState::INSUFFICIENT_PRIVILEGE {
+        if code.class() == "42" && code != SqlState::INSUFFICIENT_PRIVILEGE {
             // It made sense when it was learned: what it names has changed, and with it perhaps its parameters.
             self.language().types.clear();
             self.unlearn(sql, types, statement);
@@ -286,7 +290,8 @@ impl Pool {
         self.unlearn(sql, types, statement);
         let parameters = statement.template.types().iter().map(Type::oid).collect();
         let shape = Shape { parameters, columns };
-        Ok(Arc::new(self.resolve(sql, statement.preparation.id, shape).await?))
+        let resolved = self.resolve(sql, statement.preparation.id, shape).await;
+        resolved.map(Arc::new).map_err(Error::after_running)
     }
 }
 

@@ -135,24 +135,28 @@ pub(crate) struct Refusal {
     pub(crate) error: ServerError,
     /// The connection had to prepare the statement first, and that is what failed.
     pub(crate) while_preparing: bool,
-    /// No statement was running: it failed to be prepared or bound.
-    pub(crate) before_running: bool,
+    /// It failed to be prepared or bound, and what ran before it in the same unit of work was undone with it.
+    pub(crate) nothing_stays: bool,
 }
 
 /// The error in a reply that holds one.
 pub(crate) fn refusal(reply: &[u8]) -> Option<Refusal> {
     let mut messages = Messages::new(reply);
     let mut last = 0;
-    let mut running = false;
+    let (mut nothing_stays, mut something_stayed) = (true, false);
     while let Ok(Some(message)) = messages.next() {
         if message.tag == b'E' {
             let error = ServerError::parse(reply.get(message.body)?);
             // A Parse always follows a Close.
-            return Some(Refusal { error, while_preparing: last == b'3', before_running: !running });
+            return Some(Refusal { error, while_preparing: last == b'3', nothing_stays });
         }
         match message.tag {
-            b'2' => running = true,
-            b'C' | b'I' => running = false,
+            b'2' => nothing_stays = false,
+            b'C' => {
+                something_stayed |= !is_undone(reply.get(message.body.clone()).unwrap_or_default());
+                nothing_stays = !something_stayed;
+            }
+            b'I' => nothing_stays = !something_stayed,
             _ => {}
         }
         if !matches!(message.tag, b'N' | b'S' | b'A') {
@@ -160,6 +164,13 @@ pub(crate) fn refusal(reply: &[u8]) -> Option<Refusal> {
         }
     }
     None
+}
+
+/// Whether a statement with this tag is undone when a later one of the same unit of work fails. CALL and VACUUM, to name
+/// two, may have committed.
+fn is_undone(tag: &[u8]) -> bool {
+    let first = tag.split(|&byte| byte == b' ').next().unwrap_or_default();
+    matches!(first, b"SELECT" | b"INSERT" | b"UPDATE" | b"DELETE" | b"MERGE")
 }
 
 /// Whether a reply may describe statements that were prepared in this trip, or just before it.

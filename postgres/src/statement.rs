@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use cenote_pool::{Lookup, Preparation, StatementId};
+use cenote_pool::{Learning, Lesson, Lookup, Preparation, StatementId, Waiting};
 use postgres_types::{Oid, Type};
 
 use crate::error::Error;
@@ -52,13 +52,32 @@ impl Pool {
                     return Ok(statement);
                 }
                 Lookup::Learn(learning) => {
-                    return learning.finish(self.learn(sql, types).await);
+                    return tell(learning, self.learn(sql, types).await);
                 }
                 Lookup::Wait(waiting) => {
-                    if let Some(lesson) = waiting.lesson().await {
+                    if let Some(lesson) = self.wait_for_lesson(waiting, sql, types).await {
                         return lesson;
                     }
                 }
+            }
+        }
+    }
+
+    /// What another caller learns of this text; `None` when he vanished, or has not come on for as long as a caller waits
+    /// for anything (his future may be alive and never polled): then it is looked up again.
+    pub(crate) async fn wait_for_lesson(
+        &self,
+        waiting: Waiting<Statement, Error>,
+        sql: &str,
+        types: &[Type],
+    ) -> Option<Result<Arc<Statement>, Error>> {
+        let patience = self.settings().acquire_timeout();
+        match waiting.lesson(patience).await {
+            Lesson::Learned(lesson) => Some(lesson),
+            Lesson::Vanished => None,
+            Lesson::Overdue => {
+                self.language().statements.give_up_on(sql, &signature(types));
+                None
             }
         }
     }
@@ -116,6 +135,18 @@ impl Pool {
     /// What was learned of a statement does not hold any more.
     pub(crate) fn unlearn(&self, sql: &str, types: &[Type], statement: &Arc<Statement>) {
         self.language().statements.invalidate(sql, &signature(types), statement);
+    }
+}
+
+/// Tells those who wait what was learned. Of what went wrong they hear only what is true for them as well; for anything
+/// else (a value of this caller's, a reply too large for him, his connection lost) one of them tries himself.
+pub(crate) fn tell(
+    learning: Learning<'_, Statement, Error>,
+    lesson: Result<Statement, Error>,
+) -> Result<Arc<Statement>, Error> {
+    match lesson {
+        Err(error) if !error.is_shared() => Err(error),
+        lesson => learning.finish(lesson),
     }
 }
 

@@ -48,7 +48,6 @@ fn refusals() -> Vec<Refusal> {
     let error = |code, text| message::error("ERROR", code, text);
     vec![
         Refusal { name: "0A000 at Bind", error: changed_result("RevalidateCachedQuery"), at: at_bind },
-        Refusal { name: "0A000 at Execute", error: changed_result("RevalidateCachedQuery"), at: at_execute },
         Refusal { name: "26000", error: error("26000", "prepared statement \"s1\" does not exist"), at: at_bind },
         Refusal { name: "42P05", error: error("42P05", "prepared statement \"s1\" already exists"), at: at_bind },
         Refusal { name: "XX000", error: error("XX000", "cache lookup failed for type 16384"), at: at_bind },
@@ -133,6 +132,21 @@ async fn a_statement_that_is_refused_once_is_run_again_unseen() {
             assert!(refusing.parsed() <= 3, "{name}: {:?}", refusing.parsed.lock().unwrap());
             assert_eq!(refusing.server.accepted(), 1, "{name}");
         }
+    }
+}
+
+/// Once it has begun to run, nobody knows what stays of it, whatever it says.
+#[tokio::test]
+async fn a_statement_that_fails_while_it_runs_is_not_run_again() {
+    let refusal = Refusal { name: "0A000", error: changed_result("RevalidateCachedQuery"), at: at_execute };
+    for verb in VERBS {
+        let refusing = refusing(&refusal, 1);
+        let pool = refusing.server.pool("pool_size=1");
+        must_end(verb, run(&pool, verb, 3)).await.expect(verb);
+        let error = must_end(verb, run(&pool, verb, 4)).await.expect_err(verb);
+        assert!(error.is_server(), "{verb}: {error}");
+        assert_eq!(refusing.runs(), 2, "{verb}: once each");
+        assert_eq!(must_end(verb, run(&pool, verb, 5)).await.expect(verb), 5);
     }
 }
 

@@ -15,9 +15,9 @@ const HEADER_BYTES: usize = 5;
 /// The longest message there can be: the server's own limit of one allocation (`MaxAllocSize`).
 pub(crate) const MESSAGE_BYTES_MAX: usize = 0x3fff_ffff;
 
-/// The longest error or notice. An error is read as a whole, to see whether it is fatal; the server quotes a
-/// statement in it at most once.
-const ERROR_BYTES_MAX: usize = 4 << 20;
+/// So much of an error is looked at, to see whether it is fatal, and kept if it is. The severity comes first; an error may
+/// quote what a user typed, and so be of any length.
+const FAREWELL_BYTES_MAX: usize = 64 << 10;
 
 /// Cuts the stream of one connection into replies.
 #[derive(Debug, Default)]
@@ -62,15 +62,20 @@ impl Framer for ReplyFramer {
                     return Ok(Framed { consumed: consumed + length, end: Some(end) });
                 }
                 b'E' => {
-                    if length > ERROR_BYTES_MAX {
-                        return Err(PeerFault(format!("an error of {length} bytes")));
+                    let looked_at = (length - HEADER_BYTES).min(FAREWELL_BYTES_MAX);
+                    let Some(front) = body.get(..looked_at) else { break };
+                    if is_fatal(front) {
+                        let farewell = Bytes::copy_from_slice(front);
+                        return Ok(Framed {
+                            consumed: consumed + HEADER_BYTES + looked_at,
+                            end: Some(End::Farewell(farewell)),
+                        });
                     }
-                    let Some(body) = body.get(..length - HEADER_BYTES) else { break };
-                    consumed += length;
-                    if is_fatal(body) {
-                        return Ok(Framed { consumed, end: Some(End::Farewell(Bytes::copy_from_slice(body))) });
-                    }
-                    if expecting == 0 {
+                    let seen = length.min(input.len() - consumed);
+                    consumed += seen;
+                    self.body_bytes_left = length - seen;
+                    self.aside = expecting == 0;
+                    if self.aside {
                         return Ok(Framed { consumed, end: Some(End::Aside) });
                     }
                     self.failed = true;
@@ -233,7 +238,6 @@ mod tests {
             ("a long ready", b"Z\0\0\0\x06II", 1),
             ("a ready without a state", b"Z\0\0\0\x04", 1),
             ("COPY IN", b"G\0\0\0\x07\0\0\0", 1),
-            ("an endless error", b"E\x10\0\0\0", 1),
             ("authentication in mid-session", b"R\0\0\0\x08\0\0\0\0", 1),
         ] {
             assert!(feed(&[bytes], expecting).is_err(), "{name}");

@@ -1,6 +1,6 @@
 //! What the server says of a statement reaches its caller with all its fields, and leaves the connection as it was.
 
-use cenote_postgres::types::Type;
+use cenote_postgres::types::{ToSql, Type};
 use cenote_postgres::{Error, Pool, Severity, SqlState};
 use cenote_tests::{OwnSchema, open, settings};
 
@@ -130,4 +130,45 @@ async fn an_error_at_the_end_of_the_transaction_is_the_statements() {
         assert!(error.is_server() && error.code() == Some(SqlState::UNIQUE_VIOLATION), "{error}");
     }
     assert_eq!(admin.number("select count(*) from twice", &[]).await, 1);
+}
+
+/// The server quotes what a user typed, however long that is: still an error of its caller's alone.
+#[tokio::test]
+async fn an_error_of_any_length_is_its_callers_alone() {
+    let pool = open(settings("long_error").pool_size(1));
+    let long = "x".repeat(6 << 20);
+    let parameters: [&(dyn ToSql + Sync); 1] = [&long];
+    let (refused, neighbour) =
+        tokio::join!(pool.query_one("select $1::text::int", &parameters), pool.query_one("select 7", &[]));
+    let error = refused.expect_err("no number");
+    assert!(
+        error.is_server() && error.code() == Some(SqlState::INVALID_TEXT_REPRESENTATION),
+        "{:.100}",
+        error.to_string()
+    );
+    assert_eq!(neighbour.expect("his own answer").get::<_, i32>(0).unwrap(), 7);
+    assert_eq!((pool.stats().connects, pool.stats().connections_lost), (1, 0));
+}
+
+/// A procedure may commit and then fail with any code, also with those that make a statement be prepared anew.
+#[tokio::test]
+async fn what_may_have_committed_is_not_run_again() {
+    let schema = OwnSchema::create("commits").await;
+    let admin = schema.admin().await;
+    admin.run("create table kept (code text); grant all on kept to cenote").await;
+    admin
+        .run(
+            "create procedure keep(code text) language plpgsql as $$ begin insert into kept values (code); commit; \
+             raise exception 'cache lookup failed for type 5' using errcode = code; end $$",
+        )
+        .await;
+    let pool = open(schema.settings().pool_size(1));
+    for code in ["26000", "42P05", "XX000", "0A000", "42P01", "22012"] {
+        for _ in 0..2 {
+            let error = pool.execute("call keep($1)", &[&code]).await.expect_err(code);
+            assert_eq!(error.code().map(|state| state.code().to_owned()), Some(code.to_owned()), "{error}");
+        }
+        let kept = pool.query_one("select count(*) from kept where code = $1", &[&code]).await.unwrap();
+        assert_eq!(kept.get::<_, i64>(0).unwrap(), 2, "{code}: as often as it was called");
+    }
 }
