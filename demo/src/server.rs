@@ -36,7 +36,8 @@ pub fn start(settings: Settings) -> io::Result<Running> {
     if let Some(threads) = settings.threads {
         builder = builder.threads(threads);
     }
-    let server = builder.bind()?;
+    let address = settings.address;
+    let server = builder.bind().map_err(|error| io::Error::new(error.kind(), format!("{address}: {error}")))?;
     let stats = server.stats();
     let http = server.start(move |_thread| App {
         routes: Arc::clone(&routes),
