@@ -51,7 +51,8 @@ impl BatchResult {
 impl Pool {
     /// Several statements in one round trip and one transaction: all of them happen, or none.
     ///
-    /// They run in order, and a later one sees what an earlier one did. The parameters of one cannot depend on the
+    /// A statement that commits by itself (`CALL` of a procedure that does, `VACUUM`) does not belong in a batch: what it
+    /// committed stays. They run in order, and a later one sees what an earlier one did. The parameters of one cannot depend on the
     /// rows of another: all leave before the first answer comes.
     ///
     /// ```no_run

@@ -71,21 +71,15 @@ impl Framer for ReplyFramer {
                             end: Some(End::Farewell(farewell)),
                         });
                     }
-                    let seen = length.min(input.len() - consumed);
-                    consumed += seen;
-                    self.body_bytes_left = length - seen;
-                    self.aside = expecting == 0;
+                    self.failed |= expecting > 0;
+                    consumed += self.pass_on(length, input.len() - consumed, expecting == 0);
                     if self.aside {
                         return Ok(Framed { consumed, end: Some(End::Aside) });
                     }
-                    self.failed = true;
                 }
                 // Notices, parameters and notifications come at any time.
                 b'N' | b'S' | b'A' => {
-                    let seen = length.min(input.len() - consumed);
-                    consumed += seen;
-                    self.body_bytes_left = length - seen;
-                    self.aside = expecting == 0;
+                    consumed += self.pass_on(length, input.len() - consumed, expecting == 0);
                     if self.aside {
                         return Ok(Framed { consumed, end: Some(End::Aside) });
                     }
@@ -94,10 +88,7 @@ impl Framer for ReplyFramer {
                     if expecting == 0 {
                         return Err(PeerFault(format!("a message of type {:?} that nothing asked for", tag as char)));
                     }
-                    let seen = length.min(input.len() - consumed);
-                    consumed += seen;
-                    self.body_bytes_left = length - seen;
-                    self.aside = false;
+                    consumed += self.pass_on(length, input.len() - consumed, false);
                 }
                 b'G' | b'W' => {
                     return Err(PeerFault("it waits for COPY data, which a shared connection never sends".to_owned()));
@@ -106,6 +97,16 @@ impl Framer for ReplyFramer {
             }
         }
         Ok(Framed { consumed, end: None })
+    }
+}
+
+impl ReplyFramer {
+    /// Passes on a message of this length, as much of it as is there; the rest when it comes.
+    fn pass_on(&mut self, length: usize, available: usize, aside: bool) -> usize {
+        let seen = length.min(available);
+        self.body_bytes_left = length - seen;
+        self.aside = aside;
+        seen
     }
 }
 
