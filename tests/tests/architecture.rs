@@ -21,10 +21,11 @@ fn read(path: impl AsRef<Path>) -> String {
 const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("cenote-pool", &[]),
     ("cenote-postgres", &["cenote-pool"]),
+    ("cenote-mysql", &["cenote-pool"]),
     ("cenote-http", &[]),
-    ("cenote-demo", &["cenote-http", "cenote-postgres"]),
-    ("cenote-bench", &["cenote-demo", "cenote-postgres"]),
-    ("cenote-tests", &["cenote-demo", "cenote-http", "cenote-pool", "cenote-postgres"]),
+    ("cenote-demo", &["cenote-http", "cenote-mysql", "cenote-postgres"]),
+    ("cenote-bench", &["cenote-demo", "cenote-mysql", "cenote-postgres"]),
+    ("cenote-tests", &["cenote-demo", "cenote-http", "cenote-mysql", "cenote-pool", "cenote-postgres"]),
 ];
 
 #[test]

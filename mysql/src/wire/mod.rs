@@ -1,0 +1,3 @@
+//! The bytes of the client/server protocol: packets, commands, replies. No socket, no clock, no tokio.
+
+pub(crate) mod cursor;
