@@ -33,7 +33,7 @@ docker_compose() {
   port=$(port_of "$name")
   shift
   # shellcheck disable=SC2046 # the command may be two words
-  CENOTE_POSTGRES_PORT=$port CENOTE_MYSQL_PORT=$port \
+  CENOTE_POSTGRES_PORT=$port CENOTE_MYSQL_PORT=$port CENOTE_MARIADB_PORT=$port \
     $(docker_compose_command) -p "cenote-$(checkout_number)-$name" -f "$project/docker-compose.yml" "$@" </dev/null >&2
 }
 

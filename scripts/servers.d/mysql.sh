@@ -2,16 +2,27 @@
 # MySQL. Users, databases and tables: mysql/init.sql; settings: mysql/mysql.cnf.
 
 mysql_env() {
-  local port
-  port=$(port_of "$1")
+  local host
+  host=127.0.0.1:$(port_of "$1")
   cat <<END
-MYSQL_URL mysql://cenote:cenote@127.0.0.1:$port/cenote
-MYSQL_ADMIN_URL mysql://cenote_admin:cenote_admin@127.0.0.1:$port/cenote
+MYSQL_URL mysql://cenote:cenote@$host/cenote
+MYSQL_ADMIN_URL mysql://cenote_admin:cenote_admin@$host/cenote
+MYSQL_EMPTY_URL mysql://cenote_empty@$host/cenote
+MYSQL_LONG_URL mysql://cenote_long:$(mysql_long_password)@$host/cenote
+MYSQL_SHA256_URL mysql://cenote_sha256:cenote_sha256@$host/cenote
+MYSQL_SSL_URL mysql://cenote_ssl:cenote_ssl@$host/cenote
+MYSQL_X509_URL mysql://cenote_x509:cenote_x509@$host/cenote
 END
   if [ "$(way_of "$1")" = packages ]; then
     echo "MYSQL_SOCKET $(socket_folder "$1")/$1.sock"
+    # What a client encrypts a password with where there is no TLS: the server made the key with its data folder.
+    echo "MYSQL_PUBLIC_KEY $(data_of "$1")/public_key.pem"
+  else
+    echo "MYSQL_NATIVE_URL mysql://cenote_native:cenote_native@$host/cenote"
   fi
 }
+
+mysql_long_password() { printf '0123456789%.0s' {1..20}; }
 
 # The paths are seen from inside the package folder.
 mysql_template() {
