@@ -8,6 +8,7 @@
 //! The task may end at any await because its runtime does. Then the library's own thread goes on where it stopped: a
 //! thread that ends takes nobody's answer with it.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -20,7 +21,7 @@ use crate::error::{Loss, LossCause};
 use crate::home;
 use crate::inbound::{Event, Inbound};
 use crate::lane::{AfterDrain, Lane};
-use crate::language::Language;
+use crate::language::{Expected, Handle, Language, StatementId};
 use crate::pipeline::Outcome;
 use crate::pool::Inner;
 use crate::prepared::Prepared;
@@ -57,6 +58,11 @@ pub(crate) struct Driver<L: Language> {
     /// The socket took nothing when last asked.
     blocked: bool,
     replies: Vec<Outcome>,
+    /// Replies delivered so far, and which of those to come belong to preparations; what those that came call their
+    /// statements. All empty where the driver names statements.
+    delivered: u64,
+    preparations: VecDeque<(u64, StatementId)>,
+    named: Vec<(StatementId, Option<Handle>)>,
     wake: Vec<Waker>,
     farewell: Option<Bytes>,
     last_progress_us: u64,
@@ -86,6 +92,9 @@ impl<L: Language> Driver<L> {
             written: 0,
             blocked: false,
             replies: Vec::new(),
+            delivered: 0,
+            preparations: VecDeque::new(),
+            named: Vec::new(),
             wake: Vec::new(),
             farewell: None,
             last_progress_us: 0,
@@ -150,7 +159,7 @@ impl<L: Language> Driver<L> {
         let had_room = shared.pipeline.has_room_for_bytes();
         self.writing.clear();
         self.written = 0;
-        shared.pipeline.take_unsent(&mut self.writing);
+        shared.take_unsent(&mut self.writing, &mut self.preparations);
         self.lane.publish(&shared);
         let drained = shared.pipeline.is_drained() && self.writing.is_empty();
         let after_drain = shared.after_drain;
@@ -215,8 +224,19 @@ impl<L: Language> Driver<L> {
         let expecting = self.lane.depth();
         let mut result = Ok(());
         loop {
-            match inbound.next(expecting - self.replies.len()) {
+            let place = self.delivered + self.replies.len() as u64;
+            let preparation = self.preparations.front().filter(|(expected, _)| *expected == place).map(|(_, id)| *id);
+            let expected = match preparation {
+                _ if expecting == self.replies.len() => Expected::Nothing,
+                Some(_) => Expected::Preparation,
+                None => Expected::Statement,
+            };
+            match inbound.next(expected) {
                 Ok(Some(Event::Reply { bytes, settled, failed })) => {
+                    if let Some(id) = preparation {
+                        self.preparations.pop_front();
+                        self.named.push((id, bytes.as_deref().and_then(L::handle)));
+                    }
                     self.replies.push(bytes.map_or(Outcome::TooLarge, |bytes| Outcome::Reply { bytes, failed }));
                     if !settled {
                         self.pool.counters.quarantines.add(1);
@@ -253,11 +273,17 @@ impl<L: Language> Driver<L> {
         for outcome in self.replies.drain(..) {
             shared.pipeline.complete(outcome, &mut self.wake, now_us);
         }
+        self.delivered += count as u64;
+        for (id, handle) in self.named.drain(..) {
+            shared.prepared.settle(id, handle, &mut self.wake);
+        }
         if too_large {
             // Told now: whether the rest ever comes is up to the server.
             shared.pipeline.complete_early(Outcome::TooLarge, &mut self.wake);
         }
-        let abandoned = large && shared.pipeline.oldest_is_abandoned();
+        // The reply to a preparation is needed even if its caller is gone: it says the statement's name.
+        let is_preparation = self.preparations.front().is_some_and(|(place, _)| *place == self.delivered);
+        let abandoned = large && !is_preparation && shared.pipeline.oldest_is_abandoned();
         if shared.pipeline.depth() == 0 {
             self.idle_since_us = Some(now_us);
         }
@@ -310,6 +336,7 @@ impl<L: Language> Driver<L> {
         let unwritten_bytes = self.writing.len() - self.written;
         let mut shared = self.lane.lock();
         shared.pipeline.lose(&loss, unwritten_bytes, &mut self.wake);
+        shared.prepared.lose(&mut self.wake);
         self.lane.publish(&shared);
         drop(shared);
         self.leave(runtime_ends);
@@ -361,6 +388,9 @@ impl<L: Language> Driver<L> {
             written: self.written,
             blocked: self.blocked,
             replies: std::mem::take(&mut self.replies),
+            delivered: self.delivered,
+            preparations: std::mem::take(&mut self.preparations),
+            named: std::mem::take(&mut self.named),
             wake: std::mem::take(&mut self.wake),
             farewell: self.farewell.take(),
             last_progress_us: self.last_progress_us,

@@ -5,7 +5,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use crate::language::{End, Framer, PeerFault};
+use crate::language::{End, Expected, Framer, PeerFault};
 use crate::limits::{BUFFER_BYTES_KEPT, COPIED_REPLY_BYTES_MAX, READ_BUFFER_BYTES, READ_ROOM_BYTES_MIN};
 
 /// What was cut from the stream.
@@ -54,18 +54,18 @@ impl<F: Framer> Inbound<F> {
         &mut self.input
     }
 
-    /// The next event, or `None` when more input is needed. `expecting` is the number of replies still owed.
+    /// The next event, or `None` when more input is needed.
     ///
     /// # Errors
     ///
     /// When the server broke the protocol; the connection is of no further use.
-    pub fn next(&mut self, expecting: usize) -> Result<Option<Event>, PeerFault> {
+    pub fn next(&mut self, expected: Expected) -> Result<Option<Event>, PeerFault> {
         loop {
             let rest = self.input.get(self.seen..).unwrap_or_default();
             if rest.is_empty() {
                 return Ok(None);
             }
-            let framed = self.framer.advance(rest, expecting)?;
+            let framed = self.framer.advance(rest, expected)?;
             if framed.consumed > rest.len() {
                 return Err(PeerFault("the framer ran past the input".to_owned()));
             }
@@ -138,14 +138,14 @@ mod tests {
     }
 
     impl Framer for Toy {
-        fn advance(&mut self, input: &[u8], expecting: usize) -> Result<Framed, PeerFault> {
+        fn advance(&mut self, input: &[u8], expected: Expected) -> Result<Framed, PeerFault> {
             if self.skip > 0 {
                 let consumed = self.skip.min(input.len());
                 self.skip -= consumed;
                 return Ok(Framed { consumed, end: None });
             }
             match input[0] {
-                0 if expecting == 0 => Err(PeerFault("a reply that nobody asked for".to_owned())),
+                0 if expected == Expected::Nothing => Err(PeerFault("a reply that nobody asked for".to_owned())),
                 0 => Ok(Framed { consumed: 1, end: Some(End::Reply { settled: true, failed: false }) }),
                 255 => Ok(Framed { consumed: 1, end: Some(End::Aside) }),
                 length => {
@@ -164,7 +164,7 @@ mod tests {
         let mut replies = Vec::new();
         for chunk in chunks {
             inbound.buffer().extend_from_slice(chunk);
-            while let Some(event) = inbound.next(usize::MAX).unwrap() {
+            while let Some(event) = inbound.next(Expected::Statement).unwrap() {
                 let Event::Reply { bytes, settled: true, .. } = event else { panic!("unexpected {event:?}") };
                 replies.push(bytes.map(|bytes| bytes.to_vec()));
             }
@@ -185,18 +185,21 @@ mod tests {
     fn a_dropped_reply_holds_no_memory() {
         let mut inbound = inbound(usize::MAX);
         inbound.buffer().extend_from_slice(b"\x40half");
-        assert_eq!(inbound.next(1), Ok(None));
+        assert_eq!(inbound.next(Expected::Statement), Ok(None));
         assert_eq!(inbound.held_bytes(), 5);
         inbound.drop_current_reply();
         for _ in 0..10 {
             assert_eq!(inbound.held_bytes(), 0);
             inbound.buffer().extend_from_slice(b"abcdef");
-            assert_eq!(inbound.next(1), Ok(None));
+            assert_eq!(inbound.next(Expected::Statement), Ok(None));
         }
         inbound.buffer().extend_from_slice(b"\x00\x00");
-        assert_eq!(inbound.next(2), Ok(Some(Event::Reply { bytes: None, settled: true, failed: false })));
         assert_eq!(
-            inbound.next(1),
+            inbound.next(Expected::Statement),
+            Ok(Some(Event::Reply { bytes: None, settled: true, failed: false }))
+        );
+        assert_eq!(
+            inbound.next(Expected::Statement),
             Ok(Some(Event::Reply { bytes: Some(Bytes::from_static(b"\x00")), settled: true, failed: false }))
         );
     }
@@ -205,7 +208,7 @@ mod tests {
     fn a_reply_nobody_asked_for_is_the_peers_fault() {
         let mut inbound = inbound(100);
         inbound.buffer().extend_from_slice(b"\x00");
-        assert!(inbound.next(0).is_err());
+        assert!(inbound.next(Expected::Nothing).is_err());
     }
 
     proptest! {

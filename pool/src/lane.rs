@@ -4,6 +4,7 @@
 //! the slot are pushed in the same step, so that the order of bytes is the order of slots. The lock is never held
 //! across a system call, a wake-up or anybody's code. The other side is the driver.
 
+use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,7 +14,7 @@ use crate::home;
 use crate::language::{Language, Preparation, StatementId};
 use crate::limits::LaneLimits;
 use crate::pipeline::{Outcome, Pipeline, Refusal, SlotKey};
-use crate::prepared::{Prepared, Standing};
+use crate::prepared::{Prepared, Readiness, Standing};
 use crate::route::{Nearness, View};
 use crate::stats::{LaneCounters, LaneStats};
 
@@ -24,6 +25,16 @@ pub(crate) struct Submission<'a> {
     pub(crate) preparations: &'a [&'a Preparation],
     /// The encoded statement.
     pub(crate) payload: &'a [u8],
+}
+
+/// What came of a submission.
+pub(crate) enum Submitted<L: Language> {
+    /// It is queued.
+    Statement(Answer<L>),
+    /// Where the server names statements: it has to be prepared here first, and that is queued.
+    Preparation(Answer<L>),
+    /// The same, and another caller's preparation is under way; the waker is woken when it has ended.
+    Pending(Arc<Lane<L>>),
 }
 
 /// What a lane does when it has drained.
@@ -40,6 +51,10 @@ pub(crate) enum AfterDrain {
 pub(crate) struct Shared {
     pub(crate) pipeline: Pipeline,
     pub(crate) prepared: Prepared,
+    /// Where the server names statements: submissions so far, and which of those the driver has not taken yet are
+    /// preparations.
+    submitted: u64,
+    new_preparations: Vec<(u64, StatementId)>,
     pub(crate) driver: Option<Waker>,
     pub(crate) after_drain: AfterDrain,
     /// The pool's patience is over: the driver ends the lane with what is in flight.
@@ -77,6 +92,8 @@ impl<L: Language> Lane<L> {
             shared: Mutex::new(Shared {
                 pipeline: Pipeline::new(limits.in_flight_max, limits.unsent_bytes_max),
                 prepared,
+                submitted: 0,
+                new_preparations: Vec::new(),
                 driver: None,
                 after_drain: AfterDrain::Close,
                 killed: false,
@@ -151,31 +168,104 @@ impl<L: Language> Lane<L> {
         }
     }
 
-    /// Queues a statement. `waker` is woken when its outcome is there.
+    /// Queues a statement, or what has to come before it. `waker` is woken when there is something new.
     pub(crate) fn submit(
         self: &Arc<Self>,
         submission: Submission<'_>,
         waker: Waker,
         now_us: impl FnOnce() -> u64,
-    ) -> Result<Answer<L>, Refusal> {
+    ) -> Result<Submitted<L>, Refusal> {
         let mut epoch = 0;
         let mut guard = self.lock();
         let shared = &mut *guard;
+        let mut handle = None;
+        if L::SERVER_NAMES_STATEMENTS
+            && let [Preparation { id: Some(id), bytes, .. }] = submission.preparations
+        {
+            shared.pipeline.admits()?;
+            match shared.prepared.readiness(*id, &waker) {
+                Readiness::Ready(known) => handle = Some(known),
+                Readiness::Pending => return Ok(Submitted::Pending(Arc::clone(self))),
+                Readiness::Missing => {
+                    let (id, bytes) = (*id, &**bytes);
+                    return self.prepare(guard, id, bytes, waker, now_us).map(Submitted::Preparation);
+                }
+            }
+        }
         let prepared = &mut shared.prepared;
         let was_silent = shared.pipeline.unsent_bytes() == 0;
         let append = |out: &mut Vec<u8>| {
-            append_preparations::<L>(prepared, submission.preparations, out);
+            if !L::SERVER_NAMES_STATEMENTS {
+                append_preparations::<L>(prepared, submission.preparations, out);
+            }
             epoch = prepared.epoch();
+            let begins_at = out.len();
             out.extend_from_slice(submission.payload);
+            if let Some(handle) = handle {
+                L::fill_in(&mut out[begins_at..], handle);
+            }
         };
         let key = shared.pipeline.submit(append, waker, now_us)?;
+        shared.submitted += 1;
         self.publish(shared);
         let driver = if was_silent { shared.driver.clone() } else { None };
         drop(guard);
         if let Some(driver) = driver {
             driver.wake();
         }
+        Ok(Submitted::Statement(Answer { origin: Some(Origin { lane: Arc::clone(self), epoch }), key }))
+    }
+
+    /// Queues the preparation of a statement that the server will name.
+    #[cold]
+    fn prepare(
+        self: &Arc<Self>,
+        mut guard: MutexGuard<'_, Shared>,
+        id: StatementId,
+        bytes: &[u8],
+        waker: Waker,
+        now_us: impl FnOnce() -> u64,
+    ) -> Result<Answer<L>, Refusal> {
+        let shared = &mut *guard;
+        let prepared = &mut shared.prepared;
+        let was_silent = shared.pipeline.unsent_bytes() == 0;
+        let append = |out: &mut Vec<u8>| {
+            if let Some(doubtful) = prepared.insert_pending(id) {
+                L::append_forget(id, doubtful, out);
+            }
+            while let Some((evicted, handle)) = prepared.evict(0, prepared.now()) {
+                L::append_forget(evicted, handle, out);
+            }
+            out.extend_from_slice(bytes);
+        };
+        let key = shared.pipeline.submit(append, waker, now_us)?;
+        shared.new_preparations.push((shared.submitted, id));
+        shared.submitted += 1;
+        let epoch = shared.prepared.epoch();
+        self.publish(shared);
+        let driver = if was_silent { shared.driver.clone() } else { None };
+        drop(guard);
+        driver.inspect(Waker::wake_by_ref);
         Ok(Answer { origin: Some(Origin { lane: Arc::clone(self), epoch }), key })
+    }
+
+    /// Has the server forget half of this connection's statements, and keeps no more than that from here on. For
+    /// languages whose server names statements and answers nothing to this.
+    pub(crate) fn forget_half(&self) {
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        let was_silent = shared.pipeline.unsent_bytes() == 0;
+        shared.prepared.halve();
+        let prepared = &mut shared.prepared;
+        shared.pipeline.append_unanswered(|out| {
+            while let Some((evicted, handle)) = prepared.evict(0, prepared.now()) {
+                L::append_forget(evicted, handle, out);
+            }
+        });
+        self.publish(shared);
+        let driver = if was_silent { shared.driver.clone() } else { None };
+        drop(guard);
+        driver.inspect(Waker::wake_by_ref);
     }
 
     /// Stops taking statements; the driver finishes what is in flight and then does what `after_drain` says.
@@ -222,8 +312,8 @@ fn append_preparations<L: Language>(prepared: &mut Prepared, preparations: &[&Pr
     let named = preparations.iter().filter_map(|preparation| preparation.id);
     let missing = named.filter(|&id| prepared.touch(id).is_none()).count();
     if missing > 0 {
-        while let Some(evicted) = prepared.evict(missing, begins) {
-            L::append_forget(evicted, out);
+        while let Some((evicted, handle)) = prepared.evict(missing, begins) {
+            L::append_forget(evicted, handle, out);
         }
     }
     for preparation in preparations {
@@ -275,6 +365,14 @@ impl<L: Language> Drop for Answer<L> {
         if let Some(origin) = &self.origin {
             origin.lane.lock().pipeline.abandon(self.key);
         }
+    }
+}
+
+impl Shared {
+    /// Takes what was queued since the last time: bytes, and which of them are preparations.
+    pub(crate) fn take_unsent(&mut self, buffer: &mut Vec<u8>, preparations: &mut VecDeque<(u64, StatementId)>) {
+        self.pipeline.take_unsent(buffer);
+        preparations.extend(self.new_preparations.drain(..));
     }
 }
 

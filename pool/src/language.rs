@@ -26,9 +26,23 @@ pub trait Language: Send + Sync + Sized + 'static {
     /// When the settings cannot be put on the wire.
     fn login(&self, output: &mut Vec<u8>) -> Result<Self::Login, LoginFailure>;
 
-    /// Appends the message that makes the server forget a prepared statement. It rides in front of the next
-    /// statement and its acknowledgement is part of that statement's reply.
-    fn append_forget(statement: StatementId, output: &mut Vec<u8>);
+    /// Whether it is the server that names prepared statements. Then a statement waits until its preparation is
+    /// answered on its connection, and what runs it is told the name ([`fill_in`](Language::fill_in)); else it follows
+    /// its preparation at once.
+    const SERVER_NAMES_STATEMENTS: bool = false;
+
+    /// Appends the message that makes the server forget a prepared statement. Where the driver names statements it rides
+    /// in front of the next statement and its acknowledgement is part of that statement's reply; where the server does
+    /// (then by `handle`), it has none.
+    fn append_forget(statement: StatementId, handle: Handle, output: &mut Vec<u8>);
+
+    /// The server's name for a statement, from the reply to its preparation; `None` if that failed.
+    fn handle(_reply: &[u8]) -> Option<Handle> {
+        None
+    }
+
+    /// Writes the server's name for a statement into the messages that run it.
+    fn fill_in(_messages: &mut [u8], _handle: Handle) {}
 
     /// What is written before an orderly close.
     fn farewell() -> &'static [u8];
@@ -69,8 +83,7 @@ pub struct LoginFailure {
 /// Cuts the byte stream of one connection into replies, without I/O.
 pub trait Framer: Send + 'static {
     /// Looks at the next bytes of the stream. `input` starts where the last call left off (after the `consumed`
-    /// bytes it reported). `expecting` is the number of replies still owed by the server; with 0, whatever comes
-    /// belongs to nobody.
+    /// bytes it reported).
     ///
     /// A call either makes progress (`consumed > 0`), reports an end, or says that it needs more input
     /// (`consumed == 0`, no end). It may take a part of a message, so that a message larger than memory can be
@@ -79,7 +92,18 @@ pub trait Framer: Send + 'static {
     /// # Errors
     ///
     /// When the bytes cannot be what the protocol allows here.
-    fn advance(&mut self, input: &[u8], expecting: usize) -> Result<Framed, PeerFault>;
+    fn advance(&mut self, input: &[u8], expected: Expected) -> Result<Framed, PeerFault>;
+}
+
+/// What the server owes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Nothing: whatever comes belongs to nobody.
+    Nothing,
+    /// The reply to a statement.
+    Statement,
+    /// The reply to a preparation, in a language whose server names statements.
+    Preparation,
 }
 
 /// What [`Framer::advance`] saw.
@@ -146,6 +170,10 @@ impl fmt::Display for Address {
 /// Names a prepared statement within one pool; never used twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StatementId(pub u64);
+
+/// The server's own name for a statement, on one connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handle(pub u32);
 
 /// What must precede a statement on a connection that has not prepared it yet.
 #[derive(Clone, Debug)]

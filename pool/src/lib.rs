@@ -58,7 +58,8 @@ mod waiters;
 
 pub use error::{AcquireTimeout, ConnectCause, ConnectFailure, Failure, Loss, LossCause};
 pub use language::{
-    Address, End, Framed, Framer, Language, Login, LoginFailure, LoginStep, PeerFault, Preparation, StatementId,
+    Address, End, Expected, Framed, Framer, Handle, Language, Login, LoginFailure, LoginStep, PeerFault, Preparation,
+    StatementId,
 };
 pub use limits::{LaneLimits, PoolLimits};
 pub use pipeline::Outcome;

@@ -150,6 +150,13 @@ impl Pipeline {
         Ok(SlotKey { index, generation: self.slots[index as usize].generation })
     }
 
+    /// Queues bytes that nothing is answered to, behind what is queued. Nothing happens when nothing is taken any more.
+    pub fn append_unanswered(&mut self, append: impl FnOnce(&mut Vec<u8>)) {
+        if matches!(self.phase, Phase::Open) {
+            append(&mut self.unsent);
+        }
+    }
+
     fn occupy(&mut self, begins_at: u64, state: SlotState) -> u32 {
         match self.vacant.pop() {
             Some(index) => {

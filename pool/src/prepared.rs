@@ -3,15 +3,25 @@
 //! No I/O. An entry carries the epoch in which it was prepared, so that a late error about an older preparation
 //! does not undo a newer one.
 
+use std::task::Waker;
+
 use hashbrown::HashMap;
 
-use crate::language::StatementId;
+use crate::language::{Handle, StatementId};
+
+/// So many statements may be held past the limit between their preparation and their first use. Were those closed to make
+/// room, more callers at once than there is room for would close each other's for ever.
+const UNUSED_MAX: usize = 128;
 
 /// What is known of a statement on this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
     /// The server may have it or not: it is prepared anew before it is used, and closed when it makes room.
     Doubtful,
+    /// The server was asked to prepare it and has not said yet what it calls it: not to be used or closed before.
+    Pending,
+    /// The server has named it, and nobody has run it yet.
+    Unused,
     /// It is prepared, and nobody has looked yet at what the server said it is.
     Unconfirmed,
     /// It is prepared, and is what it is known to be.
@@ -21,6 +31,8 @@ pub(crate) enum Standing {
 #[derive(Debug)]
 struct Entry {
     standing: Standing,
+    /// Where the server names statements.
+    handle: Handle,
     epoch: u64,
     used: u64,
 }
@@ -32,11 +44,24 @@ pub(crate) struct Prepared {
     entries_max: usize,
     clock: u64,
     epoch: u64,
+    /// Who waits until a pending statement is not pending any more.
+    waiting: Vec<(StatementId, Waker)>,
+}
+
+/// What can be done with a statement where the server names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Readiness {
+    /// It can be run by this name.
+    Ready(Handle),
+    /// Somebody has it prepared; the waker is woken when the server has answered.
+    Pending,
+    /// It has to be prepared.
+    Missing,
 }
 
 impl Prepared {
     pub(crate) fn new(entries_max: usize) -> Prepared {
-        Prepared { entries: HashMap::new(), entries_max, clock: 0, epoch: 0 }
+        Prepared { entries: HashMap::new(), entries_max, clock: 0, epoch: 0, waiting: Vec::new() }
     }
 
     /// Notes a use. How it stands, if it is prepared.
@@ -51,7 +76,64 @@ impl Prepared {
     pub(crate) fn insert(&mut self, id: StatementId) {
         self.clock += 1;
         self.epoch += 1;
-        self.entries.insert(id, Entry { standing: Standing::Unconfirmed, epoch: self.epoch, used: self.clock });
+        let entry =
+            Entry { standing: Standing::Unconfirmed, handle: Handle::default(), epoch: self.epoch, used: self.clock };
+        self.entries.insert(id, entry);
+    }
+
+    /// Notes a use of `id` where the server names statements. While it is pending `waker` is kept.
+    pub(crate) fn readiness(&mut self, id: StatementId, waker: &Waker) -> Readiness {
+        self.clock += 1;
+        match self.entries.get_mut(&id) {
+            Some(entry) if entry.standing == Standing::Pending => {
+                if !self.waiting.iter().any(|(waited, known)| *waited == id && known.will_wake(waker)) {
+                    self.waiting.push((id, waker.clone()));
+                }
+                Readiness::Pending
+            }
+            Some(entry) if entry.standing != Standing::Doubtful => {
+                entry.used = self.clock;
+                entry.standing = Standing::Confirmed;
+                Readiness::Ready(entry.handle)
+            }
+            _ => Readiness::Missing,
+        }
+    }
+
+    /// Notes that the server is asked to prepare `id`. If it had it before and that is in doubt, the old name is
+    /// returned, to be forgotten first.
+    pub(crate) fn insert_pending(&mut self, id: StatementId) -> Option<Handle> {
+        let doubtful = self.entries.get(&id).map(|entry| entry.handle);
+        self.insert(id);
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.standing = Standing::Pending;
+        }
+        doubtful
+    }
+
+    /// The server has answered the request to prepare `id`: it has a name, or could not be prepared. Who waited for it
+    /// is pushed to `wake`.
+    pub(crate) fn settle(&mut self, id: StatementId, handle: Option<Handle>, wake: &mut Vec<Waker>) {
+        if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.standing == Standing::Pending) {
+            match handle {
+                Some(handle) => (entry.standing, entry.handle) = (Standing::Unused, handle),
+                None => {
+                    self.entries.remove(&id);
+                }
+            }
+        }
+        let freed = self.waiting.extract_if(.., |(waited, _)| *waited == id);
+        wake.extend(freed.map(|(_, waker)| waker));
+    }
+
+    /// The connection is lost: who waited here is pushed to `wake`, to try elsewhere.
+    pub(crate) fn lose(&mut self, wake: &mut Vec<Waker>) {
+        wake.extend(self.waiting.drain(..).map(|(_, waker)| waker));
+    }
+
+    /// From here on at most half as many are kept as there are now: the server has no room for so many.
+    pub(crate) fn halve(&mut self) {
+        self.entries_max = (self.entries.len() / 2).max(1);
     }
 
     /// The time by its own clock, which each use advances.
@@ -67,15 +149,20 @@ impl Prepared {
     /// A statement too many, when so many more are to be prepared: a doubtful one, or the least recently used of those
     /// not used since `since`. Asked until it says `None`. A batch may hold more than there is room for; what comes
     /// after it makes up for that.
-    pub(crate) fn evict(&mut self, more: usize, since: u64) -> Option<StatementId> {
+    pub(crate) fn evict(&mut self, more: usize, since: u64) -> Option<(StatementId, Handle)> {
         if self.entries.len() + more <= self.entries_max.max(1) {
             return None;
         }
         // A scan: it runs only when something is prepared that was not, which costs a trip to the server anyway.
-        let old = self.entries.iter().filter(|(_, entry)| entry.used <= since);
+        let many = self.entries.len() + more > self.entries_max.max(1) + UNUSED_MAX;
+        let kept = |entry: &Entry| match entry.standing {
+            Standing::Pending => true,
+            Standing::Unused => !many,
+            Standing::Doubtful | Standing::Unconfirmed | Standing::Confirmed => false,
+        };
+        let old = self.entries.iter().filter(|(_, entry)| entry.used <= since && !kept(entry));
         let (&id, _) = old.min_by_key(|(_, entry)| (entry.standing != Standing::Doubtful, entry.used))?;
-        self.entries.remove(&id);
-        Some(id)
+        self.entries.remove(&id).map(|entry| (id, entry.handle))
     }
 
     /// The server may not know `id` as it was prepared up to `epoch`.
@@ -107,7 +194,16 @@ impl Prepared {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::task::Wake;
+
     use super::*;
+
+    struct Sleeper;
+
+    impl Wake for Sleeper {
+        fn wake(self: Arc<Self>) {}
+    }
 
     const IDS: [StatementId; 4] = [StatementId(1), StatementId(2), StatementId(3), StatementId(4)];
 
@@ -119,7 +215,7 @@ mod tests {
         assert_eq!(prepared.evict(1, prepared.now()), None, "1 of 2");
         prepared.insert(b);
         assert!(prepared.touch(a).is_some());
-        assert_eq!(prepared.evict(1, prepared.now()), Some(b), "2 of 2, and one more is to come");
+        assert_eq!(prepared.evict(1, prepared.now()), Some((b, Handle(0))), "2 of 2, and one more is to come");
         prepared.insert(c);
         assert_eq!(prepared.touch(b), None);
         assert_eq!(prepared.len(), 2);
@@ -133,12 +229,12 @@ mod tests {
         prepared.insert(b);
         let since = prepared.now();
         prepared.touch(a);
-        assert_eq!(prepared.evict(2, since), Some(b));
+        assert_eq!(prepared.evict(2, since), Some((b, Handle(0))));
         assert_eq!(prepared.evict(2, since), None, "3 of 2, for a while");
         prepared.insert(c);
         prepared.insert(d);
         assert_eq!(prepared.len(), 3);
-        let evicted: Vec<_> = std::iter::from_fn(|| prepared.evict(1, prepared.now())).collect();
+        let evicted: Vec<_> = std::iter::from_fn(|| prepared.evict(1, prepared.now())).map(|(id, _)| id).collect();
         assert_eq!(evicted, [a, c], "the next one makes up for it");
     }
 
@@ -164,6 +260,41 @@ mod tests {
     }
 
     #[test]
+    fn a_pending_statement_is_neither_used_nor_closed_and_wakes_who_waits() {
+        let mut prepared = Prepared::new(1);
+        let [a, b, ..] = IDS;
+        let waker = &Waker::from(Arc::new(Sleeper));
+        assert_eq!(prepared.readiness(a, waker), Readiness::Missing);
+        assert_eq!(prepared.insert_pending(a), None);
+        assert_eq!(prepared.readiness(a, waker), Readiness::Pending);
+        assert_eq!(prepared.readiness(a, waker), Readiness::Pending, "the same waker is kept once");
+        assert_eq!(prepared.evict(1, prepared.now()), None, "its name is not known yet");
+        let mut wake = Vec::new();
+        prepared.settle(b, None, &mut wake);
+        assert_eq!(wake.len(), 0, "another one's answer");
+        prepared.settle(a, Some(Handle(7)), &mut wake);
+        assert_eq!(wake.len(), 1);
+        assert_eq!(prepared.evict(1, prepared.now()), None, "who asked for it has not run it yet");
+        assert_eq!(prepared.readiness(a, waker), Readiness::Ready(Handle(7)));
+        assert_eq!(prepared.evict(1, prepared.now()), Some((a, Handle(7))));
+    }
+
+    #[test]
+    fn what_could_not_be_prepared_or_is_in_doubt_is_prepared_anew() {
+        let mut prepared = Prepared::new(4);
+        let [a, ..] = IDS;
+        let (waker, mut wake) = (Waker::noop(), Vec::new());
+        prepared.insert_pending(a);
+        prepared.settle(a, None, &mut wake);
+        assert_eq!(prepared.readiness(a, waker), Readiness::Missing);
+        prepared.insert_pending(a);
+        prepared.settle(a, Some(Handle(3)), &mut wake);
+        prepared.forget(a, prepared.epoch());
+        assert_eq!(prepared.readiness(a, waker), Readiness::Missing);
+        assert_eq!(prepared.insert_pending(a), Some(Handle(3)), "the old name is forgotten first");
+    }
+
+    #[test]
     fn what_is_doubtful_is_closed_first() {
         let mut prepared = Prepared::new(2);
         let [a, b, ..] = IDS;
@@ -171,7 +302,7 @@ mod tests {
         prepared.insert(b);
         prepared.forget(b, prepared.epoch());
         assert_eq!(prepared.len(), 1);
-        assert_eq!(prepared.evict(1, prepared.now()), Some(b), "the server may have it, so it is closed");
+        assert_eq!(prepared.evict(1, prepared.now()), Some((b, Handle(0))), "the server may have it, so it is closed");
         assert_eq!(prepared.evict(1, prepared.now()), None);
     }
 }

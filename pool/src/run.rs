@@ -8,6 +8,9 @@
 //!    └────────── lost, and no byte of it had left <──────┘
 //! ```
 //!
+//! Where the server names statements, one that its connection has not prepared goes by `Preparing` (its own request) or
+//! `Retry` (another caller's) and starts again on that connection.
+//!
 //! Written by hand: it is part of every query's future, which 256 callers walk through the cache all the time.
 
 use std::fmt;
@@ -21,7 +24,7 @@ use bytes::{Bytes, BytesMut};
 
 use crate::connect::within;
 use crate::error::Failure;
-use crate::lane::{Answer, Origin};
+use crate::lane::{Answer, Lane, Origin, Submitted};
 use crate::language::{Language, Preparation, StatementId};
 use crate::pipeline::Outcome;
 use crate::pool::{Inner, Pool};
@@ -38,6 +41,8 @@ pub struct Answered<L: Language> {
     pub reply: Bytes,
     /// Whether it holds an error.
     pub failed: bool,
+    /// Where the server names statements: it answers the preparation, and the statement was not sent.
+    pub to_preparation: bool,
     origin: Origin<L>,
 }
 
@@ -69,6 +74,8 @@ impl<L: Language> Answered<L> {
 pub struct Flight<L: Language> {
     stage: Stage<L>,
     resubmits: u32,
+    /// The reply to the preparation is what is wanted.
+    prepares_only: bool,
 }
 
 type WaitForRoom = Pin<Box<dyn Future<Output = Result<Place, Failure>> + Send>>;
@@ -78,11 +85,13 @@ enum Stage<L: Language> {
     /// Boxed: the slow path, whose state would make every query's future larger.
     Waiting(WaitForRoom),
     InFlight(Answer<L>),
+    Preparing(Answer<L>),
+    Retry(Arc<Lane<L>>),
 }
 
 impl<L: Language> Default for Flight<L> {
     fn default() -> Flight<L> {
-        Flight { stage: Stage::Start, resubmits: 0 }
+        Flight { stage: Stage::Start, resubmits: 0, prepares_only: false }
     }
 }
 
@@ -92,6 +101,8 @@ impl<L: Language> fmt::Debug for Flight<L> {
             Stage::Start => "start",
             Stage::Waiting(_) => "waiting",
             Stage::InFlight(_) => "in flight",
+            Stage::Preparing(_) => "preparing",
+            Stage::Retry(_) => "waiting for another's preparation",
         };
         f.debug_struct("Flight").field("stage", &stage).finish_non_exhaustive()
     }
@@ -111,6 +122,7 @@ impl<L: Language> Flight<L> {
         encode: &impl Fn(&mut BytesMut) -> Result<(), E>,
     ) -> Poll<Result<Answered<L>, E>> {
         loop {
+            let mut preferred = None;
             let place = match &mut self.stage {
                 Stage::InFlight(answer) => {
                     let Poll::Ready((outcome, origin)) = answer.poll(cx) else { return Poll::Pending };
@@ -119,21 +131,38 @@ impl<L: Language> Flight<L> {
                         None => continue,
                     }
                 }
+                Stage::Preparing(answer) => {
+                    let Poll::Ready((outcome, origin)) = answer.poll(cx) else { return Poll::Pending };
+                    match self.settle_preparation(pool.inner(), outcome, origin) {
+                        Some(settled) => return Poll::Ready(settled.map_err(E::from)),
+                        None => continue,
+                    }
+                }
+                Stage::Start | Stage::Retry(_) if pool.is_closed() => return Poll::Ready(Err(Failure::Closed.into())),
+                Stage::Retry(lane) => {
+                    preferred = Some(Arc::clone(lane));
+                    None
+                }
                 Stage::Waiting(wait) => match wait.as_mut().poll(&mut Context::from_waker(cx.waker())) {
                     Poll::Pending => return Poll::Pending,
                     Poll::Ready(Err(failure)) => return Poll::Ready(Err(failure.into())),
                     Poll::Ready(Ok(place)) => Some(place),
                 },
-                Stage::Start if pool.is_closed() => return Poll::Ready(Err(Failure::Closed.into())),
                 Stage::Start => None,
             };
             let inner = pool.inner();
-            match inner.submit(preparations, encode, cx.waker(), place.is_some()) {
-                Ok(Ok(answer)) => {
+            // Whoever comes back from a preparation has had his place among those who wait.
+            let granted = place.is_some() || preferred.is_some();
+            match inner.submit(preparations, encode, cx.waker(), granted, preferred.as_ref()) {
+                Ok(Ok(submitted)) => {
                     if let Some(place) = place {
                         place.spend();
                     }
-                    self.stage = Stage::InFlight(answer);
+                    self.stage = match submitted {
+                        Submitted::Statement(answer) => Stage::InFlight(answer),
+                        Submitted::Preparation(answer) => Stage::Preparing(answer),
+                        Submitted::Pending(lane) => Stage::Retry(lane),
+                    };
                     // Its waker is registered: it cannot be there without being woken.
                     return Poll::Pending;
                 }
@@ -154,7 +183,7 @@ impl<L: Language> Flight<L> {
         origin: Origin<L>,
     ) -> Option<Result<Answered<L>, Failure>> {
         Some(match outcome {
-            Outcome::Reply { bytes: reply, failed } => Ok(Answered { reply, failed, origin }),
+            Outcome::Reply { bytes: reply, failed } => Ok(Answered { reply, failed, to_preparation: false, origin }),
             Outcome::TooLarge => {
                 inner.counters.replies_too_large.add(1);
                 Err(Failure::ReplyTooLarge { reply_bytes_max: inner.limits.lane.reply_bytes_max })
@@ -175,7 +204,47 @@ impl<L: Language> Flight<L> {
     }
 }
 
+impl<L: Language> Flight<L> {
+    /// What the outcome of a preparation means; `None` when the statement goes on, on the same connection. Whatever happens
+    /// to a preparation, the statement was not sent.
+    #[cold]
+    fn settle_preparation(
+        &mut self,
+        inner: &Inner<L>,
+        outcome: Outcome,
+        origin: Origin<L>,
+    ) -> Option<Result<Answered<L>, Failure>> {
+        match outcome {
+            Outcome::Reply { failed: false, .. } if !self.prepares_only => {
+                self.stage = Stage::Retry(origin.lane);
+                None
+            }
+            Outcome::Reply { bytes: reply, failed } => {
+                Some(Ok(Answered { reply, failed, to_preparation: true, origin }))
+            }
+            Outcome::Lost { loss, .. } => self.settle(inner, Outcome::Lost { sent: false, loss }, origin),
+            outcome @ Outcome::TooLarge => self.settle(inner, outcome, origin),
+        }
+    }
+}
+
 impl<L: Language> Pool<L> {
+    /// Where the server names statements: has one connection prepare a statement, and returns the reply to that.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`].
+    pub async fn prepare(&self, preparation: &Preparation) -> Result<Answered<L>, Failure> {
+        let mut flight = Flight { prepares_only: true, ..Flight::default() };
+        poll_fn(|cx| flight.poll(cx, self, &[preparation], &|_: &mut BytesMut| Ok(()))).await
+    }
+
+    /// Where the server names statements: has every connection's server forget half of them, and keeps no more from here
+    /// on: the server has no room for so many.
+    pub fn forget_half_of_prepared(&self) {
+        self.inner().lanes.load().iter().for_each(|lane| lane.forget_half());
+    }
+
     /// Sends one submission and waits for its reply: [`Flight`] as a future.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use bytes::BytesMut;
 
 use crate::growth::GROW_DEPTH;
 use crate::home;
-use crate::lane::{Answer, Lane, Submission};
+use crate::lane::{Lane, Submission, Submitted};
 use crate::language::{Language, Preparation};
 use crate::limits::BUFFER_BYTES_KEPT;
 use crate::pool::Inner;
@@ -66,7 +66,8 @@ impl<L: Language> Inner<L> {
         encode: &impl Fn(&mut BytesMut) -> Result<(), E>,
         waker: &Waker,
         granted: bool,
-    ) -> Result<Result<Answer<L>, NoRoom>, E> {
+        preferred: Option<&Arc<Lane<L>>>,
+    ) -> Result<Result<Submitted<L>, NoRoom>, E> {
         if !granted && self.waiters.present() > 0 {
             // Nobody overtakes those who wait; asked before anything is encoded for nothing.
             return Ok(Err(NoRoom::Wait));
@@ -74,7 +75,7 @@ impl<L: Language> Inner<L> {
         // Taken, not borrowed: `encode` is foreign code and may come back here.
         let mut scratch = SCRATCH.take();
         let submitted =
-            encode(&mut scratch).map(|()| self.queue(Submission { preparations, payload: &scratch }, waker));
+            encode(&mut scratch).map(|()| self.queue(Submission { preparations, payload: &scratch }, waker, preferred));
         if scratch.capacity() <= BUFFER_BYTES_KEPT {
             scratch.clear();
             SCRATCH.set(scratch);
@@ -82,15 +83,25 @@ impl<L: Language> Inner<L> {
         submitted
     }
 
-    fn queue(self: &Arc<Self>, submission: Submission<'_>, waker: &Waker) -> Result<Answer<L>, NoRoom> {
+    fn queue(
+        self: &Arc<Self>,
+        submission: Submission<'_>,
+        waker: &Waker,
+        preferred: Option<&Arc<Lane<L>>>,
+    ) -> Result<Submitted<L>, NoRoom> {
         /// A lane may fill up or close between the choice and the lock; then another is chosen, but not for ever.
         const TRIES: usize = 4;
+        if let Some(lane) = preferred
+            && let Ok(submitted) = lane.submit(submission, waker.clone(), || self.now_us())
+        {
+            return Ok(submitted);
+        }
         let lanes = self.lanes.load();
         if let Some(lane) = Streak::follow(&lanes)
             && lane.writes_soon()
-            && let Ok(answer) = lane.submit(submission, waker.clone(), || self.now_us())
+            && let Ok(submitted) = lane.submit(submission, waker.clone(), || self.now_us())
         {
-            return Ok(answer);
+            return Ok(submitted);
         }
         let caller = home::thread_number();
         for _ in 0..TRIES {
@@ -100,9 +111,9 @@ impl<L: Language> Inner<L> {
             let Some(choice) = route::choose(views, self.route, home::random) else { break };
             let Some(lane) = lanes.get(choice.index) else { break };
             self.consider_growth(lanes.len(), lane, caller, now_us);
-            if let Ok(answer) = lane.submit(submission, waker.clone(), || now_us) {
+            if let Ok(submitted) = lane.submit(submission, waker.clone(), || now_us) {
                 Streak::begin(&lanes, choice, self.limits.connections_max);
-                return Ok(answer);
+                return Ok(submitted);
             }
         }
         if self.closing.load(Ordering::SeqCst) { Err(NoRoom::Closed) } else { Err(NoRoom::Wait) }

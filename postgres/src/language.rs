@@ -3,7 +3,9 @@
 use std::sync::{Arc, RwLock};
 
 use bytes::BytesMut;
-use cenote_pool::{Address, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements};
+use cenote_pool::{
+    Address, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements,
+};
 
 use crate::error::Error;
 use crate::login::{Login, LoginError, Progress};
@@ -94,7 +96,7 @@ impl Language for Postgres {
         Login::start(&self.settings, output).map_err(failure)
     }
 
-    fn append_forget(statement: StatementId, output: &mut Vec<u8>) {
+    fn append_forget(statement: StatementId, _: Handle, output: &mut Vec<u8>) {
         frontend::append_close(statement, output);
     }
 

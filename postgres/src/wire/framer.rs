@@ -7,7 +7,7 @@
 //! Source: protocol chapters "Extended Query", "Asynchronous Operations" and "Message Formats".
 
 use bytes::Bytes;
-use cenote_pool::{End, Framed, Framer, PeerFault};
+use cenote_pool::{End, Expected, Framed, Framer, PeerFault};
 
 /// The type byte and the length.
 const HEADER_BYTES: usize = 5;
@@ -31,7 +31,7 @@ pub(crate) struct ReplyFramer {
 }
 
 impl Framer for ReplyFramer {
-    fn advance(&mut self, input: &[u8], expecting: usize) -> Result<Framed, PeerFault> {
+    fn advance(&mut self, input: &[u8], expected: Expected) -> Result<Framed, PeerFault> {
         let mut consumed = 0;
         if self.body_bytes_left > 0 {
             consumed = self.body_bytes_left.min(input.len());
@@ -40,7 +40,7 @@ impl Framer for ReplyFramer {
                 return Ok(Framed { consumed, end: self.aside.then_some(End::Aside) });
             }
         }
-        if expecting > 0 {
+        if expected != Expected::Nothing {
             consumed = behind_plain_messages(input, consumed);
         }
         while let Some((tag, length, body)) = split(&input[consumed..])? {
@@ -55,7 +55,7 @@ impl Framer for ReplyFramer {
                     if !matches!(status, b'I' | b'T' | b'E') {
                         return Err(malformed());
                     }
-                    if expecting == 0 {
+                    if expected == Expected::Nothing {
                         return Err(PeerFault("a ReadyForQuery that nothing asked for".to_owned()));
                     }
                     let end = End::Reply { settled: status == b'I', failed: std::mem::take(&mut self.failed) };
@@ -71,21 +71,21 @@ impl Framer for ReplyFramer {
                             end: Some(End::Farewell(farewell)),
                         });
                     }
-                    self.failed |= expecting > 0;
-                    consumed += self.pass_on(length, input.len() - consumed, expecting == 0);
+                    self.failed |= expected != Expected::Nothing;
+                    consumed += self.pass_on(length, input.len() - consumed, expected == Expected::Nothing);
                     if self.aside {
                         return Ok(Framed { consumed, end: Some(End::Aside) });
                     }
                 }
                 // Notices, parameters and notifications come at any time.
                 b'N' | b'S' | b'A' => {
-                    consumed += self.pass_on(length, input.len() - consumed, expecting == 0);
+                    consumed += self.pass_on(length, input.len() - consumed, expected == Expected::Nothing);
                     if self.aside {
                         return Ok(Framed { consumed, end: Some(End::Aside) });
                     }
                 }
                 b'D' | b'C' | b'1' | b'2' | b'3' | b'T' | b't' | b'n' | b'I' | b's' | b'H' | b'd' | b'c' => {
-                    if expecting == 0 {
+                    if expected == Expected::Nothing {
                         return Err(PeerFault(format!("a message of type {:?} that nothing asked for", tag as char)));
                     }
                     consumed += self.pass_on(length, input.len() - consumed, false);
@@ -168,13 +168,13 @@ mod tests {
     }
 
     /// What a feed in these chunks ends with, as (offset in the stream, end).
-    fn feed(chunks: &[&[u8]], expecting: usize) -> Result<Vec<(usize, End)>, PeerFault> {
+    fn feed(chunks: &[&[u8]], expected: Expected) -> Result<Vec<(usize, End)>, PeerFault> {
         let mut framer = ReplyFramer::default();
         let (mut input, mut offset, mut ends) = (Vec::new(), 0, Vec::new());
         for chunk in chunks {
             input.extend_from_slice(chunk);
             loop {
-                let framed = framer.advance(&input, expecting)?;
+                let framed = framer.advance(&input, expected)?;
                 offset += framed.consumed;
                 input.drain(..framed.consumed);
                 match framed.end {
@@ -203,52 +203,53 @@ mod tests {
             fatal,
         ]
         .concat();
-        let whole = feed(&[&stream], 9).unwrap();
+        let whole = feed(&[&stream], Expected::Statement).unwrap();
         assert_eq!(whole.len(), 4);
         assert!(matches!(whole[2].1, End::Reply { settled: false, failed: true }));
         assert!(matches!(whole[3].1, End::Farewell(_)));
         for at in 0..=stream.len() {
-            assert_eq!(feed(&[&stream[..at], &stream[at..]], 9).unwrap(), whole, "split at {at}");
+            assert_eq!(feed(&[&stream[..at], &stream[at..]], Expected::Statement).unwrap(), whole, "split at {at}");
         }
         let bytes: Vec<&[u8]> = stream.chunks(1).collect();
-        assert_eq!(feed(&bytes, 9).unwrap(), whole, "byte by byte");
+        assert_eq!(feed(&bytes, Expected::Statement).unwrap(), whole, "byte by byte");
     }
 
     #[test]
     fn an_aside_that_began_while_idle_never_joins_the_next_reply() {
         let notification = message(b'A', &[b'x'; 300]);
         let mut framer = ReplyFramer::default();
-        let first = framer.advance(&notification[..100], 0).unwrap();
+        let first = framer.advance(&notification[..100], Expected::Nothing).unwrap();
         assert_eq!(first, Framed { consumed: 100, end: Some(End::Aside) });
         let rest = [&notification[100..], &reply()].concat();
-        let second = framer.advance(&rest, 1).unwrap();
+        let second = framer.advance(&rest, Expected::Statement).unwrap();
         assert_eq!(second, Framed { consumed: notification.len() - 100, end: Some(End::Aside) });
-        let third = framer.advance(&rest[second.consumed..], 1).unwrap();
+        let third = framer.advance(&rest[second.consumed..], Expected::Statement).unwrap();
         assert_eq!(third, Framed { consumed: reply().len(), end: Some(End::Reply { settled: true, failed: false }) });
     }
 
     #[test]
     fn what_no_server_may_say_is_an_error() {
-        for (name, bytes, expecting) in [
-            ("a length below 4", &b"D\0\0\0\x03"[..], 1),
-            ("a length past the server's own limit", b"D\x7f\xff\xff\xff", 1),
-            ("an unknown type", b"?\0\0\0\x04", 1),
-            ("a row nobody asked for", b"D\0\0\0\x06\0\0", 0),
-            ("a ready nobody asked for", b"Z\0\0\0\x05I", 0),
-            ("an unknown session state", b"Z\0\0\0\x05X", 1),
-            ("a long ready", b"Z\0\0\0\x06II", 1),
-            ("a ready without a state", b"Z\0\0\0\x04", 1),
-            ("COPY IN", b"G\0\0\0\x07\0\0\0", 1),
-            ("authentication in mid-session", b"R\0\0\0\x08\0\0\0\0", 1),
+        use Expected::{Nothing, Statement};
+        for (name, bytes, expected) in [
+            ("a length below 4", &b"D\0\0\0\x03"[..], Statement),
+            ("a length past the server's own limit", b"D\x7f\xff\xff\xff", Statement),
+            ("an unknown type", b"?\0\0\0\x04", Statement),
+            ("a row nobody asked for", b"D\0\0\0\x06\0\0", Nothing),
+            ("a ready nobody asked for", b"Z\0\0\0\x05I", Nothing),
+            ("an unknown session state", b"Z\0\0\0\x05X", Statement),
+            ("a long ready", b"Z\0\0\0\x06II", Statement),
+            ("a ready without a state", b"Z\0\0\0\x04", Statement),
+            ("COPY IN", b"G\0\0\0\x07\0\0\0", Statement),
+            ("authentication in mid-session", b"R\0\0\0\x08\0\0\0\0", Statement),
         ] {
-            assert!(feed(&[bytes], expecting).is_err(), "{name}");
+            assert!(feed(&[bytes], expected).is_err(), "{name}");
         }
     }
 
     proptest! {
         #[test]
-        fn noise_is_an_error_or_waits_for_more(noise in proptest::collection::vec(any::<u8>(), 0..300), expecting in 0_usize..3) {
-            let _ = feed(&[&noise], expecting);
+        fn noise_is_an_error_or_waits_for_more(noise in proptest::collection::vec(any::<u8>(), 0..300), owed in any::<bool>()) {
+            let _ = feed(&[&noise], if owed { Expected::Statement } else { Expected::Nothing });
         }
     }
 }
