@@ -17,12 +17,14 @@ use crate::limits::PoolLimits;
 use crate::prepared::Prepared;
 use crate::socket::{ParkedSocket, Socket};
 
-/// A connection with all that belongs to it.
+/// A connection with all that belongs to it; its socket is a [`Link`] while it is in its seat.
 #[derive(Debug)]
-pub(crate) struct Live<F> {
-    pub(crate) link: Link,
+pub(crate) struct Live<F, S = Link> {
+    pub(crate) link: S,
     pub(crate) inbound: Inbound<F>,
     pub(crate) prepared: Prepared,
+    /// Statements in flight at most.
+    pub(crate) in_flight_max: usize,
 }
 
 /// The socket of a connection that nobody drives right now.
@@ -50,12 +52,13 @@ impl<L: Language> Manager for Budget<L> {
     type Error = Arc<ConnectFailure>;
 
     async fn create(&self) -> Result<Self::Type, Self::Error> {
-        let (socket, framer, leftover) = connect::connect(&*self.language, self.limits.connect_timeout).await?;
+        let connected = connect::connect(&*self.language, self.limits.connect_timeout).await?;
         let lane = &self.limits.lane;
         Ok(Seat(Some(Live {
-            link: Link::New(socket),
-            inbound: Inbound::new(framer, leftover, lane.reply_bytes_max),
+            link: Link::New(connected.socket),
+            inbound: Inbound::new(connected.framer, connected.leftover, lane.reply_bytes_max),
             prepared: Prepared::new(lane.prepared_max),
+            in_flight_max: connected.in_flight_max.map_or(lane.in_flight_max, |max| max.min(lane.in_flight_max)),
         })))
     }
 

@@ -18,7 +18,22 @@ use crate::language::{Address, Language, Login, LoginStep};
 use crate::limits::LOGIN_INPUT_BYTES_MAX;
 use crate::socket::Socket;
 
-type Connected<L> = (Socket, <L as Language>::Framer, BytesMut);
+/// Log-ins at one address within one connect: with and without TLS, and each of them with and without what a server
+/// turned out not to bear.
+const LOGINS_MAX: u32 = 4;
+
+/// Room for one read: more than any server says at once during log-in, so far as it is heard at all.
+const READ_BYTES: usize = 4096;
+
+/// A connection that is logged in.
+pub(crate) struct Connected<L: Language> {
+    pub(crate) socket: Socket,
+    pub(crate) framer: L::Framer,
+    /// What the server has said since.
+    pub(crate) leftover: BytesMut,
+    /// Statements in flight, where that is fewer than in the pool's limits.
+    pub(crate) in_flight_max: Option<usize>,
+}
 
 /// Connects and logs in. With several addresses the failure of the last one is told, unless an earlier one was
 /// fatal: a server that answered "wrong password" says more than one that is not there.
@@ -41,10 +56,22 @@ pub(crate) async fn connect<L: Language>(language: &L, timeout: Duration) -> Res
 }
 
 async fn connect_to<L: Language>(language: &L, address: &Address) -> Result<Connected<L>, ConnectCause> {
+    let mut attempt = 0;
+    loop {
+        // The last one's socket is closed by now: there is never one too many.
+        let socket = open(address).await?;
+        match log_in(language, address, attempt, socket).await {
+            Err(ConnectCause::Login(failure)) if failure.again && attempt + 1 < LOGINS_MAX => attempt += 1,
+            result => return result,
+        }
+    }
+}
+
+async fn open(address: &Address) -> Result<Socket, ConnectCause> {
     let mut last = None;
     match address {
         Address::Unix(path) => match UnixStream::connect(path).await {
-            Ok(stream) => return log_in(language, Socket::Unix(stream)).await,
+            Ok(stream) => return Ok(Socket::Unix(stream)),
             Err(error) => last = Some(error),
         },
         Address::Tcp { host, port } => {
@@ -53,7 +80,7 @@ async fn connect_to<L: Language>(language: &L, address: &Address) -> Result<Conn
                 tokio::net::lookup_host((host.as_str(), *port)).await.map_err(io_cause)?.collect();
             for address in addresses {
                 match TcpStream::connect(address).await {
-                    Ok(stream) => return log_in(language, Socket::from_tcp(stream).map_err(io_cause)?).await,
+                    Ok(stream) => return Socket::from_tcp(stream).map_err(io_cause),
                     Err(error) => last = Some(error),
                 }
             }
@@ -66,29 +93,57 @@ fn io_cause(error: io::Error) -> ConnectCause {
     ConnectCause::Io(Arc::new(error))
 }
 
-async fn log_in<L: Language>(language: &L, mut socket: Socket) -> Result<Connected<L>, ConnectCause> {
+async fn log_in<L: Language>(
+    language: &L,
+    address: &Address,
+    attempt: u32,
+    mut socket: Socket,
+) -> Result<Connected<L>, ConnectCause> {
     let mut output = Vec::new();
     let mut input = BytesMut::new();
-    let mut login = language.login(&mut output).map_err(ConnectCause::Login)?;
+    let (mut login, mut step) = language.login(address, attempt, &mut output).map_err(ConnectCause::Login)?;
     loop {
-        let mut written = 0;
-        while written < output.len() {
-            written += poll_fn(|cx| socket.poll_write(cx, &output[written..])).await.map_err(io_cause)?;
+        write_all(&mut socket, &mut output).await?;
+        let limit = match step {
+            LoginStep::NeedsInput => None,
+            LoginStep::NeedsInputWithin(limit) => Some(limit),
+            LoginStep::StartTls(_) => return Err(io_cause(io::ErrorKind::Unsupported.into())),
+            LoginStep::Ready { framer, in_flight_max } => {
+                return Ok(Connected { socket, framer, leftover: input, in_flight_max });
+            }
+        };
+        if let Err(cause) = read_some(&mut socket, &mut input, limit).await {
+            return Err(login.unanswered().map_or(cause, ConnectCause::Login));
         }
-        output.clear();
-        input.reserve(4096);
-        let read = poll_fn(|cx| socket.poll_read(cx, &mut input)).await.map_err(io_cause)?;
-        if read == 0 {
-            return Err(ConnectCause::ClosedDuringLogin);
-        }
-        if input.len() > LOGIN_INPUT_BYTES_MAX {
-            let error = io::Error::new(io::ErrorKind::InvalidData, "the server says too much during log-in");
-            return Err(io_cause(error));
-        }
-        if let LoginStep::Ready(framer) = login.advance(&mut input, &mut output).map_err(ConnectCause::Login)? {
-            return Ok((socket, framer, input));
-        }
+        step = login.advance(&mut input, &mut output).map_err(ConnectCause::Login)?;
     }
+}
+
+async fn write_all(socket: &mut Socket, output: &mut Vec<u8>) -> Result<(), ConnectCause> {
+    let mut written = 0;
+    while written < output.len() {
+        written += poll_fn(|cx| socket.poll_write(cx, &output[written..])).await.map_err(io_cause)?;
+    }
+    output.clear();
+    Ok(())
+}
+
+/// Reads once, within `limit` if there is one.
+async fn read_some(socket: &mut Socket, input: &mut BytesMut, limit: Option<Duration>) -> Result<(), ConnectCause> {
+    input.reserve(READ_BYTES);
+    let read = poll_fn(|cx| socket.poll_read(cx, input));
+    let read = match limit {
+        None => read.await,
+        Some(limit) => within(limit, read).await.ok_or(ConnectCause::TimedOut(limit))?,
+    };
+    if read.map_err(io_cause)? == 0 {
+        return Err(ConnectCause::ClosedDuringLogin);
+    }
+    if input.len() > LOGIN_INPUT_BYTES_MAX {
+        let error = io::Error::new(io::ErrorKind::InvalidData, "the server says too much during log-in");
+        return Err(io_cause(error));
+    }
+    Ok(())
 }
 
 /// The output of `future`, or `None` when the time is over first.

@@ -130,6 +130,8 @@ impl<L: Language> Driver<L> {
             }
         }
         match self.read(cx) {
+            // What had come was not for us but for what lies between, as TLS' own messages are.
+            Poll::Pending if self.holding => self.holding = self.socket.as_ref().is_some_and(Socket::has_input),
             Poll::Pending => {}
             Poll::Ready(Ok(())) => {
                 self.holding = false;
@@ -309,7 +311,7 @@ impl<L: Language> Driver<L> {
     fn hear_last_words(&mut self) {
         let mut heard = 0;
         while heard < LAST_WORDS_BYTES_MAX {
-            let (Some(socket), Some(inbound)) = (&self.socket, &mut self.inbound) else { return };
+            let (Some(socket), Some(inbound)) = (&mut self.socket, &mut self.inbound) else { return };
             match socket.try_read(inbound.buffer()) {
                 Ok(count) if count > 0 => heard += count,
                 _ => return,
@@ -349,9 +351,10 @@ impl<L: Language> Driver<L> {
         let live = match (after_drain, self.socket.take(), self.inbound.take()) {
             (AfterDrain::HandOver, Some(socket), Some(inbound)) => socket.park().ok().map(|socket| {
                 let prepared = std::mem::replace(&mut self.lane.lock().prepared, Prepared::new(0));
-                Live { link: Link::Parked(socket), inbound, prepared }
+                let in_flight_max = self.lane.in_flight_max;
+                Live { link: Link::Parked(socket), inbound, prepared, in_flight_max }
             }),
-            (_, Some(socket), _) => {
+            (_, Some(mut socket), _) => {
                 socket.try_write(L::farewell());
                 None
             }
@@ -424,11 +427,11 @@ impl<L: Language> Drop for Driver<L> {
 }
 
 /// Takes a connection out of its seat and onto the current runtime.
-pub(crate) fn take_over<L: Language>(seat: &mut Object<Budget<L>>) -> Option<(Socket, Inbound<L::Framer>, Prepared)> {
-    let Live { link, inbound, prepared } = seat.0.take()?;
+pub(crate) fn take_over<L: Language>(seat: &mut Object<Budget<L>>) -> Option<Live<L::Framer, Socket>> {
+    let Live { link, inbound, prepared, in_flight_max } = seat.0.take()?;
     let socket = match link {
         Link::New(socket) => socket,
         Link::Parked(parked) => parked.unpark().ok()?,
     };
-    Some((socket, inbound, prepared))
+    Some(Live { link: socket, inbound, prepared, in_flight_max })
 }

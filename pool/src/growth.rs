@@ -219,7 +219,8 @@ impl<L: Language> Opening<L> {
         let pool = Arc::clone(&self.pool);
         let is_new = matches!(&seat.0, Some(Live { link: Link::New(_), .. }));
         // A failure here is a connection that ended while it changed runtimes; whoever waits has it tried again.
-        let Some((socket, inbound, prepared)) = take_over(&mut seat) else { return };
+        let Some(live) = take_over(&mut seat) else { return };
+        let Live { link: mut socket, inbound, prepared, in_flight_max } = live;
         if is_new {
             pool.note_success();
         }
@@ -230,7 +231,7 @@ impl<L: Language> Opening<L> {
             return;
         }
         growth.next_lane += 1;
-        let lane = Arc::new(Lane::new(growth.next_lane, home, &pool.limits.lane, prepared));
+        let lane = Arc::new(Lane::new(growth.next_lane, home, &pool.limits.lane, in_flight_max, prepared));
         let mut lanes = Vec::clone(&pool.lanes.load());
         lanes.push(Arc::clone(&lane));
         pool.lanes.store(Arc::new(lanes));

@@ -77,6 +77,8 @@ struct Load {
 pub(crate) struct Lane<L> {
     pub(crate) number: u64,
     home: AtomicU32,
+    /// Statements in flight at most: the pool's limit, or fewer where this connection bears fewer.
+    pub(crate) in_flight_max: usize,
     pub(crate) counters: LaneCounters,
     shared: Mutex<Shared>,
     load: Load,
@@ -84,13 +86,20 @@ pub(crate) struct Lane<L> {
 }
 
 impl<L: Language> Lane<L> {
-    pub(crate) fn new(number: u64, home: u32, limits: &LaneLimits, prepared: Prepared) -> Lane<L> {
+    pub(crate) fn new(
+        number: u64,
+        home: u32,
+        limits: &LaneLimits,
+        in_flight_max: usize,
+        prepared: Prepared,
+    ) -> Lane<L> {
         Lane {
             number,
             home: AtomicU32::new(home),
+            in_flight_max,
             counters: LaneCounters::default(),
             shared: Mutex::new(Shared {
-                pipeline: Pipeline::new(limits.in_flight_max, limits.unsent_bytes_max),
+                pipeline: Pipeline::new(in_flight_max, limits.unsent_bytes_max),
                 prepared,
                 submitted: 0,
                 new_preparations: Vec::new(),
@@ -122,7 +131,7 @@ impl<L: Language> Lane<L> {
     pub(crate) fn publish(&self, shared: &Shared) {
         let pipeline = &shared.pipeline;
         let load = &self.load;
-        load.open.store(pipeline.is_open() && pipeline.has_room_for_bytes(), Ordering::Relaxed);
+        load.open.store(pipeline.admits().is_ok(), Ordering::Relaxed);
         load.depth.store(pipeline.depth() as u32, Ordering::Relaxed);
         load.oldest_since_us.store(pipeline.oldest_since_us().unwrap_or(0), Ordering::Relaxed);
         load.writes_soon.store(pipeline.unsent_bytes() > 0, Ordering::Relaxed);

@@ -6,8 +6,11 @@ use std::error::Error;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+
+use crate::tls::{TlsFailure, TlsPeer, TlsRequest};
 
 /// A database's wire protocol, with the settings one pool logs in with.
 pub trait Language: Send + Sync + Sized + 'static {
@@ -19,12 +22,21 @@ pub trait Language: Send + Sync + Sized + 'static {
     /// Where the servers are; each is tried in turn by one connect attempt.
     fn addresses(&self) -> &[Address];
 
-    /// Begins a log-in: appends the first message to `output`.
+    /// Begins a log-in at `address`, one of [`addresses`](Language::addresses): appends the first message, if it is the
+    /// client that speaks first, to `output`. `attempt` counts from 0 the log-ins tried at one address within one
+    /// connect; more than one there is only where the last one failed with [`LoginFailure::again`].
+    ///
+    /// The step is [`LoginStep::NeedsInput`], or [`LoginStep::StartTls`] where TLS begins with the first byte.
     ///
     /// # Errors
     ///
     /// When the settings cannot be put on the wire.
-    fn login(&self, output: &mut Vec<u8>) -> Result<Self::Login, LoginFailure>;
+    fn login(
+        &self,
+        address: &Address,
+        attempt: u32,
+        output: &mut Vec<u8>,
+    ) -> Result<(Self::Login, LoginStep<Self::Framer>), LoginFailure>;
 
     /// Whether it is the server that names prepared statements. Then a statement waits until its preparation is
     /// answered on its connection, and what runs it is told the name ([`fill_in`](Language::fill_in)); else it follows
@@ -60,15 +72,45 @@ pub trait Login: Send + 'static {
     ///
     /// When the server refuses, breaks the protocol, or asks for what the settings do not allow.
     fn advance(&mut self, input: &mut BytesMut, output: &mut Vec<u8>) -> Result<LoginStep<Self::Framer>, LoginFailure>;
+
+    /// TLS is there, as [`LoginStep::StartTls`] asked: what follows is encrypted. Appends what the client says next to
+    /// `output`.
+    ///
+    /// # Errors
+    ///
+    /// When the server is not what the settings demand.
+    fn tls_started(&mut self, peer: &TlsPeer, output: &mut Vec<u8>) -> Result<LoginStep<Self::Framer>, LoginFailure>;
+
+    /// TLS did not come about; the connection is closed. What the callers are told.
+    fn tls_failed(&mut self, failure: TlsFailure) -> LoginFailure {
+        LoginFailure { fatal: failure.is_lasting(), again: false, error: Arc::new(failure) }
+    }
+
+    /// The server closed or reset the connection, or the time of [`LoginStep::NeedsInputWithin`] is over. `None`: the
+    /// machine tells what it saw.
+    fn unanswered(&mut self) -> Option<LoginFailure> {
+        None
+    }
 }
 
-/// Where a log-in stands.
+/// Where a log-in stands. With each step what is in `output` is sent first.
 #[derive(Debug)]
 pub enum LoginStep<F> {
     /// The server has to say more.
     NeedsInput,
-    /// The connection is ready; from here on `F` reads it.
-    Ready(F),
+    /// The same, and it has to say it soon: within this time, where that is less than what is left of the connect
+    /// timeout. Else the log-in is told that it is [`unanswered`](Login::unanswered).
+    NeedsInputWithin(Duration),
+    /// TLS begins. Nothing may have come from the server that the log-in has not taken: who puts bytes behind its
+    /// consent to TLS wants them taken for encrypted ones, and is refused.
+    StartTls(Box<TlsRequest>),
+    /// The connection is ready.
+    Ready {
+        /// What reads it from here on.
+        framer: F,
+        /// Statements in flight on this connection, where that is fewer than in the pool's limits.
+        in_flight_max: Option<usize>,
+    },
 }
 
 /// Why a log-in failed.
@@ -76,6 +118,9 @@ pub enum LoginStep<F> {
 pub struct LoginFailure {
     /// Trying again cannot help (wrong password, unknown database): everyone who waits is told at once.
     pub fatal: bool,
+    /// The same address is worth another log-in at once, on a new connection, with the next number of `attempt`. There
+    /// is an end to that after a few.
+    pub again: bool,
     /// The driver's own error; it comes back to the driver unchanged.
     pub error: Arc<dyn Error + Send + Sync>,
 }

@@ -29,6 +29,7 @@
 //! | `lane`, `driver` | one connection: its two ends, and the task that writes and reads |
 //! | `budget`, `growth`, `plan`, `connect`, `backoff` | the one budget of connections, and how they come to be |
 //! | `run`, `submit` | one statement from its caller's side, and onto a lane |
+//! | `tls` | the encrypted socket, and who is trusted |
 //! | `waiters` | what happens when every lane is full |
 //! | `pool`, `registry` | the pool, and who shares it |
 
@@ -54,6 +55,7 @@ mod socket;
 mod statements;
 mod stats;
 mod submit;
+mod tls;
 mod waiters;
 
 pub use error::{AcquireTimeout, ConnectCause, ConnectFailure, Failure, Loss, LossCause};
@@ -68,3 +70,4 @@ pub use registry::Registry;
 pub use run::{Answered, Flight};
 pub use statements::{Learning, Lesson, Lookup, Statements, Waiting};
 pub use stats::{LaneStats, PoolStats};
+pub use tls::{TlsFailure, TlsIdentity, TlsPeer, TlsRequest, TlsRoots, TlsSettings, TlsVerification, TlsVersion};

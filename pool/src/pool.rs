@@ -170,13 +170,12 @@ impl<L: Language> Inner<L> {
             return;
         }
         let now_us = self.now_us();
-        let in_flight_max = self.limits.lane.in_flight_max;
-        let views = self.lanes.load();
-        let room = views
+        let lanes = self.lanes.load();
+        let room = lanes
             .iter()
-            .map(|lane| lane.view(home::SHARED, now_us))
-            .filter(|view| view.open)
-            .map(|view| in_flight_max.saturating_sub(view.depth))
+            .map(|lane| (lane.in_flight_max, lane.view(home::SHARED, now_us)))
+            .filter(|(_, view)| view.open)
+            .map(|(in_flight_max, view)| in_flight_max.saturating_sub(view.depth))
             .sum();
         self.waiters.grant(room);
     }

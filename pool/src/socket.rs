@@ -59,7 +59,7 @@ impl Socket {
     }
 
     /// Writes what goes out without waiting: the last words before a close.
-    pub(crate) fn try_write(&self, bytes: &[u8]) {
+    pub(crate) fn try_write(&mut self, bytes: &[u8]) {
         // Nobody is left to be told of a failure: the connection ends either way.
         let _ = match self {
             Socket::Tcp(stream) => stream.try_write(bytes),
@@ -68,7 +68,7 @@ impl Socket {
     }
 
     /// What is there to be read, without waiting. `Ok(0)` is the end of the stream.
-    pub(crate) fn try_read(&self, buffer: &mut BytesMut) -> io::Result<usize> {
+    pub(crate) fn try_read(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         match self {
             Socket::Tcp(stream) => stream.try_read_buf(buffer),
             Socket::Unix(stream) => stream.try_read_buf(buffer),

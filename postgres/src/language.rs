@@ -4,7 +4,7 @@ use std::sync::{Arc, RwLock};
 
 use bytes::BytesMut;
 use cenote_pool::{
-    Address, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements,
+    Address, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements, TlsPeer,
 };
 
 use crate::error::Error;
@@ -92,8 +92,14 @@ impl Language for Postgres {
         &self.addresses
     }
 
-    fn login(&self, output: &mut Vec<u8>) -> Result<Login, LoginFailure> {
-        Login::start(&self.settings, output).map_err(failure)
+    fn login(
+        &self,
+        _address: &Address,
+        _attempt: u32,
+        output: &mut Vec<u8>,
+    ) -> Result<(Login, LoginStep<ReplyFramer>), LoginFailure> {
+        let login = Login::start(&self.settings, output).map_err(failure)?;
+        Ok((login, LoginStep::NeedsInput))
     }
 
     fn append_forget(statement: StatementId, _: Handle, output: &mut Vec<u8>) {
@@ -112,11 +118,15 @@ impl cenote_pool::Login for Login {
     fn advance(&mut self, input: &mut BytesMut, output: &mut Vec<u8>) -> Result<LoginStep<ReplyFramer>, LoginFailure> {
         match Login::advance(self, input, output).map_err(failure)? {
             Progress::NeedsInput => Ok(LoginStep::NeedsInput),
-            Progress::Ready(_session) => Ok(LoginStep::Ready(ReplyFramer::default())),
+            Progress::Ready(_session) => Ok(LoginStep::Ready { framer: ReplyFramer::default(), in_flight_max: None }),
         }
+    }
+
+    fn tls_started(&mut self, _peer: &TlsPeer, _output: &mut Vec<u8>) -> Result<LoginStep<ReplyFramer>, LoginFailure> {
+        Err(failure(LoginError::Caller("TLS was not asked for".to_owned())))
     }
 }
 
 fn failure(error: LoginError) -> LoginFailure {
-    LoginFailure { fatal: error.is_fatal(), error: Arc::new(error) }
+    LoginFailure { fatal: error.is_fatal(), again: false, error: Arc::new(error) }
 }
