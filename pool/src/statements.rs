@@ -82,6 +82,7 @@ struct Recent {
     registry: u64,
     version: u64,
     sql: Box<str>,
+    signature: Box<[u32]>,
     known: Arc<dyn Any + Send + Sync>,
 }
 
@@ -92,9 +93,10 @@ thread_local! {
     static RECENT: RefCell<[Option<Recent>; RECENT_MAX]> = const { RefCell::new([const { None }; RECENT_MAX]) };
 }
 
-fn place(sql: &str) -> usize {
+fn place(sql: &str, signature: &[u32]) -> usize {
     let address = sql.as_ptr() as usize;
-    (address ^ (address >> 6) ^ sql.len()) % RECENT_MAX
+    let signature = signature.first().map_or(0, |first| *first as usize);
+    (address ^ (address >> 6) ^ sql.len() ^ signature ^ (signature >> 6)) % RECENT_MAX
 }
 
 /// What is known of a statement.
@@ -122,31 +124,34 @@ impl<M: Send + Sync + 'static, E: Clone> Default for Statements<M, E> {
 }
 
 impl<M: Send + Sync + 'static, E: Clone> Statements<M, E> {
-    /// What this thread remembers of `sql` (without named types): the shortest way, for what is used all the time.
-    pub fn recall(&self, sql: &str) -> Option<Arc<M>> {
+    /// What this thread remembers of `sql` with this parameter signature: the shortest way, for what is used all the time.
+    #[inline]
+    pub fn recall(&self, sql: &str, signature: &[u32]) -> Option<Arc<M>> {
         let version = self.version.load(Ordering::Acquire);
         RECENT.with_borrow(|recent| {
-            let entry = recent.get(place(sql))?.as_ref()?;
-            if entry.registry != self.number || entry.version != version || *entry.sql != *sql {
+            let entry = recent.get(place(sql, signature))?.as_ref()?;
+            let same = *entry.sql == *sql && *entry.signature == *signature;
+            if entry.registry != self.number || entry.version != version || !same {
                 return None;
             }
             Arc::clone(&entry.known).downcast().ok()
         })
     }
 
-    /// Makes this thread remember what is known of `sql` (without named types).
-    pub fn remember(&self, sql: &str, known: &Arc<M>) {
+    /// Makes this thread remember what is known of `sql` with this parameter signature.
+    pub fn remember(&self, sql: &str, signature: &[u32], known: &Arc<M>) {
         let version = self.version.load(Ordering::Acquire);
         // Looked up once more, so that nothing is remembered that was invalidated meanwhile.
         let entries = self.entries.read().unwrap_or_else(PoisonError::into_inner);
-        match entries.get(&KeyRef { sql, signature: &[] }) {
+        match entries.get(&KeyRef { sql, signature }) {
             Some(Entry { state: State::Known(current), .. }) if Arc::ptr_eq(current, known) => {}
             _ => return,
         }
         drop(entries);
         let known: Arc<dyn Any + Send + Sync> = Arc::<M>::clone(known);
-        let entry = Recent { registry: self.number, version, sql: sql.into(), known };
-        let old = RECENT.with_borrow_mut(|recent| recent.get_mut(place(sql)).and_then(|place| place.replace(entry)));
+        let entry = Recent { registry: self.number, version, sql: sql.into(), signature: signature.into(), known };
+        let place = place(sql, signature);
+        let old = RECENT.with_borrow_mut(|recent| recent.get_mut(place).and_then(|place| place.replace(entry)));
         // Outside of the borrow: this may be the last of it.
         drop(old);
     }
@@ -389,16 +394,17 @@ mod tests {
     fn what_a_thread_remembers_is_what_is_known() {
         let (statements, others) = (Toy::default(), Toy::default());
         let sql = "a".to_owned();
-        assert_eq!(statements.recall(&sql), None);
+        assert_eq!(statements.recall(&sql, &[]), None);
         let old = learn(&statements, &sql).finish(Ok(1)).unwrap();
-        statements.remember(&sql, &old);
-        assert_eq!(statements.recall(&sql), Some(Arc::new(1)));
-        assert_eq!(others.recall(&sql), None, "another registry");
-        assert_eq!(statements.recall("b"), None);
+        statements.remember(&sql, &[], &old);
+        assert_eq!(statements.recall(&sql, &[]), Some(Arc::new(1)));
+        assert_eq!(others.recall(&sql, &[]), None, "another registry");
+        assert_eq!(statements.recall(&sql, &[1]), None, "another signature");
+        assert_eq!(statements.recall("b", &[]), None);
         statements.invalidate(&sql, &[], &old);
-        assert_eq!(statements.recall(&sql), None, "invalidated");
-        statements.remember(&sql, &old);
-        assert_eq!(statements.recall(&sql), None, "what is known no more is not remembered");
+        assert_eq!(statements.recall(&sql, &[]), None, "invalidated");
+        statements.remember(&sql, &[], &old);
+        assert_eq!(statements.recall(&sql, &[]), None, "what is known no more is not remembered");
     }
 
     #[test]

@@ -70,7 +70,7 @@ impl<T> Future for Ask<'_, T> {
             match &mut ask.stage {
                 Stage::Begun => {
                     frontend::check_parameters(ask.parameters.len())?;
-                    ask.stage = match ask.pool.language().statements.recall(ask.sql) {
+                    ask.stage = match ask.pool.language().statements.recall(ask.sql, &[]) {
                         Some(statement) => Stage::Known { statement, flight: Flight::default() },
                         None => ask.unusual(None),
                     };

@@ -47,7 +47,7 @@ impl Pool {
             match self.language().statements.look_up(sql, &signature) {
                 Lookup::Known(statement) => {
                     if signature.is_empty() {
-                        self.language().statements.remember(sql, &statement);
+                        self.language().statements.remember(sql, &[], &statement);
                     }
                     return Ok(statement);
                 }

@@ -42,7 +42,7 @@ impl Header {
     }
 
     /// A packet is never longer than its length field can say: see [`append_with`].
-    fn to_bytes(self) -> [u8; HEADER_BYTES] {
+    pub(crate) fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let [a, b, c, ..] = self.payload_bytes.to_le_bytes();
         [a, b, c, self.sequence]
     }

@@ -1,0 +1,165 @@
+//! `Ask`: one statement, from the call to its result. What `query`, `query_one`, `execute` and the like return.
+//!
+//! Written by hand, because its size counts: many callers ask at once, and between two looks at one caller's future all
+//! the others are walked through the cache. The usual way (a statement this thread knows, a reply that is a result) is
+//! here; everything else is a boxed `async fn`.
+
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use cenote_pool::{Answered, Flight};
+
+use crate::error::Error;
+use crate::language::MySql;
+use crate::pool::Pool;
+use crate::reply;
+use crate::server_error::ErrorCode;
+use crate::statement::Statement;
+use crate::value::{self, Signature, ToValue};
+use crate::wire::frontend;
+
+/// How often a statement is tried again for what the server says of its preparation. Once is usual; where the server has
+/// no room for prepared statements it takes some attempts until all connections have made some.
+const HEALS_MAX: u32 = 8;
+
+/// A reply, with the statement it answers. It may hold an error of the server.
+type Asked = (Arc<Statement>, Bytes);
+
+/// What makes the result of a reply.
+pub(crate) type Read<T> = fn(Arc<Statement>, Bytes) -> Result<T, Error>;
+
+/// The values of one statement's parameters.
+pub(crate) type Parameters<'a> = &'a [&'a (dyn ToValue + Sync)];
+
+/// One statement on its way to a result.
+pub(crate) struct Ask<'a, T> {
+    pool: &'a Pool,
+    sql: &'a str,
+    parameters: Parameters<'a>,
+    read: Read<T>,
+    stage: Stage<'a>,
+}
+
+enum Stage<'a> {
+    Begun,
+    /// On its way, with what is known of it.
+    Known {
+        statement: Arc<Statement>,
+        flight: Flight<MySql>,
+    },
+    /// It has to be learned first, or it failed.
+    Unusual(Pin<Box<dyn Future<Output = Result<Asked, Error>> + Send + 'a>>),
+    Done,
+}
+
+impl<'a, T> Ask<'a, T> {
+    pub(crate) fn new(pool: &'a Pool, sql: &'a str, parameters: Parameters<'a>, read: Read<T>) -> Ask<'a, T> {
+        Ask { pool, sql, parameters, read, stage: Stage::Begun }
+    }
+
+    fn unusual(&self, answered: Option<(Arc<Statement>, Answered<MySql>)>) -> Stage<'a> {
+        Stage::Unusual(Box::pin(self.pool.ask_unusual(self.sql, self.parameters, answered)))
+    }
+}
+
+impl<T> Future for Ask<'_, T> {
+    type Output = Result<T, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, Error>> {
+        let ask = self.get_mut();
+        let (statement, reply) = loop {
+            match &mut ask.stage {
+                Stage::Begun => {
+                    frontend::check_parameters(ask.parameters.len())?;
+                    let signature = value::signature(ask.parameters);
+                    ask.stage = match ask.pool.language().statements.recall(ask.sql, signature.as_slice()) {
+                        Some(statement) => Stage::Known { statement, flight: Flight::default() },
+                        None => ask.unusual(None),
+                    };
+                }
+                Stage::Known { statement, flight } => {
+                    let max_allowed_packet = ask.pool.language().max_allowed_packet();
+                    let encode =
+                        |out: &mut BytesMut| statement.encode(ask.sql, ask.parameters, max_allowed_packet, out);
+                    let preparation = statement.preparation.as_ref();
+                    let polled = flight.poll(cx, ask.pool.machine(), preparation.as_slice(), &encode);
+                    let Poll::Ready(answered) = polled else { return Poll::Pending };
+                    let (answered, stage) = (answered?, mem::replace(&mut ask.stage, Stage::Done));
+                    let Stage::Known { statement, .. } = stage else { continue };
+                    if !answered.failed {
+                        break (statement, answered.reply);
+                    }
+                    ask.stage = ask.unusual(Some((statement, answered)));
+                }
+                Stage::Unusual(future) => {
+                    let Poll::Ready(asked) = future.as_mut().poll(cx) else { return Poll::Pending };
+                    ask.stage = Stage::Done;
+                    break asked?;
+                }
+                Stage::Done => panic!("a query is polled after it was ready"),
+            }
+        };
+        Poll::Ready((ask.read)(statement, reply))
+    }
+}
+
+impl Pool {
+    /// Runs a statement, healed if what the server says of its preparation allows it. It may have been answered once.
+    async fn ask_unusual(
+        &self,
+        sql: &str,
+        parameters: Parameters<'_>,
+        mut answered: Option<(Arc<Statement>, Answered<MySql>)>,
+    ) -> Result<Asked, Error> {
+        let signature = value::signature(parameters);
+        let mut heals = 0;
+        loop {
+            let (statement, answered) = match answered.take() {
+                Some(answered) => answered,
+                None => {
+                    let statement = self.statement(sql, &signature).await?;
+                    let max_allowed_packet = self.language().max_allowed_packet();
+                    let answered = self
+                        .run(statement.preparation.as_ref().as_slice(), |out| {
+                            statement.encode(sql, parameters, max_allowed_packet, out)
+                        })
+                        .await?;
+                    (statement, answered)
+                }
+            };
+            if heals < HEALS_MAX && self.heal(sql, &signature, &statement, &answered) {
+                heals += 1;
+                continue;
+            }
+            return Ok((statement, answered.reply));
+        }
+    }
+
+    /// Whether the reply says that the statement did not run for the sake of its preparation, and another try may do. Then
+    /// what stood in the way is forgotten.
+    fn heal(&self, sql: &str, signature: &Signature, statement: &Arc<Statement>, answered: &Answered<MySql>) -> bool {
+        let Some(error) = answered.failed.then(|| reply::refusal(&answered.reply)).flatten() else { return false };
+        match error.code() {
+            ErrorCode::TOO_MANY_PREPARED_STATEMENTS if answered.to_preparation => {
+                self.machine().forget_half_of_prepared();
+                true
+            }
+            // It could be prepared once: what it names is gone or another now. What is known of it goes as well, so that
+            // the next caller asks anew.
+            _ if answered.to_preparation => {
+                self.unlearn(sql, signature, statement);
+                false
+            }
+            // The connection has lost it, or its tables have changed faster than the server could follow.
+            ErrorCode::UNKNOWN_STATEMENT | ErrorCode::NEED_REPREPARE => {
+                statement.id().inspect(|id| answered.forget_prepared(*id));
+                true
+            }
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! `Pool`: opened by settings, shared by the whole process.
+
+use std::future::Future;
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use cenote_pool::{Answered, PoolStats, Preparation, Registry};
+
+use crate::error::Error;
+use crate::language::{self, MySql};
+use crate::settings::{Settings, SettingsError};
+
+/// The MySQL and MariaDB pools of this process.
+static POOLS: LazyLock<Registry<Settings, MySql>> = LazyLock::new(Registry::default);
+
+/// A pool of shared connections to one MySQL or MariaDB database.
+///
+/// Opening it with equal settings, from any thread, gives the same pool; each open is counted, and the pool drains
+/// when the last one is closed or dropped. Clones share one open. All methods take `&self` and all futures are `Send`.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    pool: cenote_pool::Pool<MySql>,
+}
+
+/// What a pool can be opened with: a URL or [`Settings`].
+pub trait IntoSettings {
+    /// The settings.
+    ///
+    /// # Errors
+    ///
+    /// When the text says something that cannot be met or understood.
+    fn into_settings(self) -> Result<Settings, SettingsError>;
+}
+
+impl IntoSettings for &str {
+    fn into_settings(self) -> Result<Settings, SettingsError> {
+        Settings::from_url(self)
+    }
+}
+
+impl IntoSettings for &String {
+    fn into_settings(self) -> Result<Settings, SettingsError> {
+        Settings::from_url(self)
+    }
+}
+
+impl IntoSettings for String {
+    fn into_settings(self) -> Result<Settings, SettingsError> {
+        Settings::from_url(&self)
+    }
+}
+
+impl IntoSettings for Settings {
+    fn into_settings(self) -> Result<Settings, SettingsError> {
+        Ok(self)
+    }
+}
+
+impl IntoSettings for &Settings {
+    fn into_settings(self) -> Result<Settings, SettingsError> {
+        Ok(self.clone())
+    }
+}
+
+impl Pool {
+    /// Opens a pool. No I/O: connections are made when the first statements ask for them.
+    ///
+    /// ```
+    /// # use cenote_mysql::{Error, Pool};
+    /// let pool = Pool::open("mysql://app@localhost/shop?pool_size=8")?;
+    /// assert_eq!(pool.stats().connections(), 0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// When the settings cannot be met or understood.
+    pub fn open(settings: impl IntoSettings) -> Result<Pool, Error> {
+        let settings = settings.into_settings()?;
+        let pool = POOLS.open(settings, |settings| (MySql::new(settings.clone()), language::limits(settings)));
+        Ok(Pool { pool })
+    }
+
+    /// The settings it was opened with.
+    pub fn settings(&self) -> &Settings {
+        self.language().settings()
+    }
+
+    /// Closes this open of the pool: its clones and itself take no more statements. The last open of a pool to close
+    /// lets what is in flight finish, for at most `deadline`, and then closes the connections. Closing twice is
+    /// harmless.
+    pub fn close(&self, deadline: Duration) -> impl Future<Output = ()> + Send + '_ {
+        self.pool.close(deadline)
+    }
+
+    /// The pool's counters right now.
+    pub fn stats(&self) -> PoolStats {
+        self.pool.stats()
+    }
+
+    pub(crate) fn language(&self) -> &MySql {
+        self.pool.language()
+    }
+
+    pub(crate) fn machine(&self) -> &cenote_pool::Pool<MySql> {
+        &self.pool
+    }
+
+    pub(crate) fn run<'a>(
+        &'a self,
+        preparations: &'a [&'a Preparation],
+        encode: impl Fn(&mut BytesMut) -> Result<(), Error> + Send + Sync + 'a,
+    ) -> impl Future<Output = Result<Answered<MySql>, Error>> + Send + 'a {
+        self.pool.run(preparations, encode)
+    }
+}

@@ -1,0 +1,199 @@
+//! The verbs: `query`, `query_one`, `query_opt`, `query_as`, `query_text`, `execute`.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+
+use crate::ask::{Ask, Parameters};
+use crate::error::Error;
+use crate::firewall;
+use crate::from_row::FromRow;
+use crate::pool::Pool;
+use crate::reply::{self, Completion, RowBytes};
+use crate::row::Row;
+use crate::statement::Statement;
+use crate::value::Format;
+use crate::wire::column::Columns;
+use crate::wire::frontend;
+
+const NO_ROW: &str = "the query returned no row";
+const MORE_ROWS: &str = "the query returned more than one row";
+
+/// What a statement did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Executed {
+    completion: Completion,
+}
+
+impl Executed {
+    /// Rows it changed. An UPDATE that finds a row as it would make it has not changed it, unless the settings say
+    /// `found_rows`.
+    pub fn affected_rows(&self) -> u64 {
+        self.completion.affected_rows
+    }
+
+    /// The value that an INSERT drew for an AUTO_INCREMENT column (of several rows the first), or that
+    /// `LAST_INSERT_ID(expression)` was given. `None`: there was none.
+    pub fn last_insert_id(&self) -> Option<u64> {
+        (self.completion.last_insert_id != 0).then_some(self.completion.last_insert_id)
+    }
+
+    /// How many warnings the server has. What they say stays with the connection, which is shared.
+    pub fn warnings(&self) -> u16 {
+        self.completion.warnings
+    }
+}
+
+impl Pool {
+    /// Runs a query and returns its rows.
+    ///
+    /// The statement is prepared once on each connection and learned once in the process. Dropping the future abandons the
+    /// query: it runs, and its rows are read and dropped.
+    ///
+    /// ```no_run
+    /// # async fn example(pool: cenote_mysql::Pool) -> Result<(), cenote_mysql::Error> {
+    /// for row in pool.query("select id, name from item where price < ?", &[&100]).await? {
+    ///     let (id, name): (i32, &str) = (row.get("id")?, row.get("name")?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub fn query<'a>(
+        &'a self,
+        sql: &'a str,
+        parameters: Parameters<'a>,
+    ) -> impl Future<Output = Result<Vec<Row>, Error>> + Send + 'a {
+        Ask::new(self, sql, parameters, all_rows)
+    }
+
+    /// Runs a query that returns exactly one row.
+    ///
+    /// # Errors
+    ///
+    /// Also when there is no row, or more than one.
+    pub fn query_one<'a>(
+        &'a self,
+        sql: &'a str,
+        parameters: Parameters<'a>,
+    ) -> impl Future<Output = Result<Row, Error>> + Send + 'a {
+        Ask::new(self, sql, parameters, exactly_one_row)
+    }
+
+    /// Runs a query that returns at most one row.
+    ///
+    /// # Errors
+    ///
+    /// Also when there is more than one row.
+    pub fn query_opt<'a>(
+        &'a self,
+        sql: &'a str,
+        parameters: Parameters<'a>,
+    ) -> impl Future<Output = Result<Option<Row>, Error>> + Send + 'a {
+        Ask::new(self, sql, parameters, one_row)
+    }
+
+    /// Runs a query and makes a value of each row.
+    ///
+    /// ```no_run
+    /// # async fn example(pool: cenote_mysql::Pool) -> Result<(), cenote_mysql::Error> {
+    /// let items: Vec<(i32, String)> = pool.query_as("select id, name from item", &[]).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Also when a row does not fit `T`.
+    pub fn query_as<'a, T: FromRow + 'a>(
+        &'a self,
+        sql: &'a str,
+        parameters: Parameters<'a>,
+    ) -> impl Future<Output = Result<Vec<T>, Error>> + Send + 'a {
+        Ask::new(self, sql, parameters, values::<T>)
+    }
+
+    /// Runs a statement and tells what it did; rows it returns are dropped.
+    ///
+    /// ```no_run
+    /// # async fn example(pool: cenote_mysql::Pool) -> Result<(), cenote_mysql::Error> {
+    /// let executed = pool.execute("insert into item(name) values (?)", &[&"rope"]).await?;
+    /// assert_eq!(executed.affected_rows(), 1);
+    /// let id: Option<u64> = executed.last_insert_id();
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub fn execute<'a>(
+        &'a self,
+        sql: &'a str,
+        parameters: Parameters<'a>,
+    ) -> impl Future<Output = Result<Executed, Error>> + Send + 'a {
+        Ask::new(self, sql, parameters, executed)
+    }
+
+    /// Runs a statement without preparing it: one round trip also for the first use, and rows in the text protocol. For
+    /// statements that run once, or that the server does not prepare; never put values into the text.
+    ///
+    /// ```no_run
+    /// # async fn example(pool: cenote_mysql::Pool) -> Result<(), cenote_mysql::Error> {
+    /// let version: String = pool.query_text("select version()").await?[0].get(0)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// See [`Error`].
+    pub async fn query_text(&self, sql: &str) -> Result<Vec<Row>, Error> {
+        firewall::admit(sql)?;
+        let max_allowed_packet = self.language().max_allowed_packet();
+        frontend::check_text(sql, max_allowed_packet)?;
+        let answered = self.run(&[], |out| frontend::query(sql, max_allowed_packet, out)).await?;
+        rows(&ArcSwapOption::empty(), Format::Text, answered.reply)
+    }
+}
+
+fn all_rows(statement: Arc<Statement>, reply: Bytes) -> Result<Vec<Row>, Error> {
+    rows(&statement.columns, statement.format(), reply)
+}
+
+fn rows(known: &ArcSwapOption<Columns>, format: Format, reply: Bytes) -> Result<Vec<Row>, Error> {
+    let mut rows = Vec::new();
+    reply::rows(&reply, known, |row, columns| {
+        rows.push(row.into_row(reply.clone(), Arc::clone(columns), format)?);
+        Ok(())
+    })?;
+    Ok(rows)
+}
+
+fn values<T: FromRow>(statement: Arc<Statement>, reply: Bytes) -> Result<Vec<T>, Error> {
+    all_rows(statement, reply)?.iter().map(T::from_row).collect()
+}
+
+fn executed(statement: Arc<Statement>, reply: Bytes) -> Result<Executed, Error> {
+    let completion = reply::rows(&reply, &statement.columns, |_, _| Ok(()))?;
+    Ok(Executed { completion })
+}
+
+fn exactly_one_row(statement: Arc<Statement>, reply: Bytes) -> Result<Row, Error> {
+    one_row(statement, reply)?.ok_or_else(|| Error::row_count(NO_ROW))
+}
+
+/// The one row of a reply. It takes the reply over, so that the lookup of one row allocates nothing besides it.
+fn one_row(statement: Arc<Statement>, reply: Bytes) -> Result<Option<Row>, Error> {
+    let mut found: Option<(RowBytes, Arc<Columns>)> = None;
+    reply::rows(&reply, &statement.columns, |row, columns| match found.replace((row, Arc::clone(columns))) {
+        Some(_) => Err(Error::row_count(MORE_ROWS)),
+        None => Ok(()),
+    })?;
+    found.map(|(row, columns)| row.into_row(reply, columns, statement.format())).transpose()
+}
