@@ -22,8 +22,8 @@ test: ## every test, on real servers
 		cargo test --workspace --no-fail-fast; \
 	fi
 
-bench: ## the driver benchmark; ARGS="--seconds 3 --json"
-	scripts/servers up postgres
+bench: ## the driver benchmark; ARGS="--mysql --seconds 3 --json"
+	scripts/servers up postgres mysql
 	@$(with_addresses) cargo run --release -p cenote-bench -- driver $(ARGS)
 
 servers: ## start the servers and print their addresses

@@ -3,13 +3,12 @@
 //! It only parses and checks; nothing here connects or measures.
 
 use std::num::NonZeroUsize;
-use std::str::FromStr;
 
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 
-use crate::driver::ContenderName;
+use crate::driver::{ContenderName, Database};
 
 /// Fewer rounds say little about the spread on a shared machine.
 const ROUNDS_MIN: i64 = 5;
@@ -20,9 +19,6 @@ const SECONDS_MIN: f64 = 0.1;
 /// An hour per turn; more is a typing error.
 const SECONDS_MAX: f64 = 3_600.0;
 
-/// Names the server; `scripts/servers env` sets it.
-pub(crate) const URL_VARIABLE: &str = "POSTGRES_URL";
-
 #[derive(Debug, Parser)]
 #[command(name = "cenote-bench", version, about)]
 pub(crate) struct Cli {
@@ -32,7 +28,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Compare the drivers alone: one-row lookups by id on Postgres
+    /// Compare the drivers alone: one-row lookups by id
     Driver(DriverOptions),
     /// One contender's turn, started by `driver` in a process of its own
     #[command(hide = true)]
@@ -54,7 +50,7 @@ pub(crate) struct DriverOptions {
     #[serde(skip)]
     pub(crate) json: bool,
 
-    /// Run only these contenders: cenote, tokio-postgres, floor
+    /// Run only these contenders: cenote, tokio-postgres or mysql-async, floor
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     #[serde(skip)]
     only: Vec<ContenderName>,
@@ -87,16 +83,26 @@ pub(crate) struct Load {
     #[arg(long, default_value = "1")]
     pub(crate) threads: NonZeroUsize,
 
-    /// The server; taken from POSTGRES_URL when not given
-    #[arg(long, env = URL_VARIABLE, hide_env_values = true)]
+    /// The drivers for MySQL and MariaDB instead of those for Postgres
+    #[arg(long)]
+    pub(crate) mysql: bool,
+
+    /// The server; taken from POSTGRES_URL or MYSQL_URL when not given
+    #[arg(long)]
     #[serde(skip)]
     url: Option<String>,
 }
 
 impl Load {
+    /// Whose drivers are compared.
+    pub(crate) fn database(&self) -> Database {
+        if self.mysql { Database::Mysql } else { Database::Postgres }
+    }
+
     /// The server to ask, or what to do when none is named.
-    pub(crate) fn url(&self) -> anyhow::Result<&str> {
-        let url = self.url.as_deref().unwrap_or_default();
+    pub(crate) fn url(&self) -> anyhow::Result<String> {
+        let named = self.url.clone().or_else(|| std::env::var(self.database().url_variable()).ok());
+        let url = named.unwrap_or_default();
         ensure!(
             !url.is_empty(),
             "no server given: start one with `scripts/servers up`, then run `eval \"$(scripts/servers env)\"`, \
@@ -105,19 +111,18 @@ impl Load {
         Ok(url)
     }
 
-    /// The server's address as the parsed URL gives it.
-    pub(crate) fn server(&self) -> anyhow::Result<tokio_postgres::Config> {
-        tokio_postgres::Config::from_str(self.url()?).context("cannot use this URL")
-    }
-
     /// The same load for another process, for its own time. The URL, which holds a password, goes by environment.
-    pub(crate) fn arguments(&self, seconds: f64) -> [String; 4] {
-        [
+    pub(crate) fn arguments(&self, seconds: f64) -> Vec<String> {
+        let mut arguments = vec![
             format!("--seconds={seconds}"),
             format!("--callers={}", self.callers),
             format!("--connections={}", self.connections),
             format!("--threads={}", self.threads),
-        ]
+        ];
+        if self.mysql {
+            arguments.push("--mysql".to_owned());
+        }
+        arguments
     }
 
     /// Every thread needs a connection, and every connection a caller: else a contender would stand idle in part.
@@ -140,8 +145,12 @@ impl Load {
 
 impl DriverOptions {
     /// The contenders to run, each once, in the order in which they are reported.
-    pub(crate) fn contenders(&self) -> Vec<ContenderName> {
-        ContenderName::ALL.into_iter().filter(|name| self.only.is_empty() || self.only.contains(name)).collect()
+    pub(crate) fn contenders(&self) -> anyhow::Result<Vec<ContenderName>> {
+        let known = self.load.database().contenders();
+        for name in &self.only {
+            ensure!(known.contains(name), "{} takes no part on this database", name.as_str());
+        }
+        Ok(known.iter().copied().filter(|name| self.only.is_empty() || self.only.contains(name)).collect())
     }
 }
 
@@ -193,8 +202,17 @@ mod tests {
     #[test]
     fn only_keeps_the_order_of_the_report_and_drops_repeats() {
         let options = driver_options(&["--only", "floor,tokio-postgres,floor"]).expect("both names are known");
-        assert_eq!(options.contenders(), [ContenderName::TokioPostgres, ContenderName::Floor]);
+        let contenders = options.contenders().expect("both take part");
+        assert_eq!(contenders, [ContenderName::TokioPostgres, ContenderName::Floor]);
         assert!(driver_options(&["--only", "nobody"]).is_err());
+    }
+
+    #[test]
+    fn a_driver_for_the_other_database_is_refused() {
+        let contenders = |arguments: &[&str]| driver_options(arguments).expect("the names are known").contenders();
+        assert!(contenders(&["--only=mysql-async"]).is_err());
+        assert!(contenders(&["--mysql", "--only=tokio-postgres"]).is_err());
+        assert!(contenders(&["--mysql", "--only=mysql-async"]).is_ok());
     }
 
     #[test]
@@ -207,9 +225,15 @@ mod tests {
 
     #[test]
     fn a_load_reaches_another_process_whole_but_for_its_url() {
-        let options =
-            driver_options(&["--seconds=0.25", "--callers=64", "--connections=4", "--threads=2", "--url=secret"])
-                .expect("the numbers are in range");
+        let options = driver_options(&[
+            "--seconds=0.25",
+            "--callers=64",
+            "--connections=4",
+            "--threads=2",
+            "--mysql",
+            "--url=secret",
+        ])
+        .expect("the numbers are in range");
         let arguments = options.load.arguments(0.25);
         let words = ["cenote-bench", "turn", "floor"].map(str::to_owned).into_iter().chain(arguments.clone());
         let Command::Turn(turn) = Cli::try_parse_from(words).expect("the turn takes the same load").command else {
@@ -223,7 +247,7 @@ mod tests {
     #[test]
     fn a_missing_url_names_the_way_to_get_one() {
         let options = driver_options(&["--url", ""]).expect("an empty URL parses");
-        let error = options.load.server().expect_err("an empty URL names no server");
+        let error = options.load.url().expect_err("an empty URL names no server");
         assert!(error.to_string().contains("scripts/servers env"), "{error}");
     }
 }

@@ -16,6 +16,7 @@ pub(crate) struct Machine {
     pub(crate) kernel: Option<String>,
     pub(crate) cenote: &'static str,
     pub(crate) tokio_postgres: Option<&'static str>,
+    pub(crate) mysql_async: Option<&'static str>,
     pub(crate) tokio: Option<&'static str>,
     pub(crate) server: Server,
 }
@@ -36,6 +37,7 @@ impl Machine {
             kernel: fs::read_to_string("/proc/sys/kernel/osrelease").ok().map(|text| text.trim().to_owned()),
             cenote: env!("CARGO_PKG_VERSION"),
             tokio_postgres: locked_version(LOCK_FILE, "tokio-postgres"),
+            mysql_async: locked_version(LOCK_FILE, "mysql_async"),
             tokio: locked_version(LOCK_FILE, "tokio"),
             server,
         }

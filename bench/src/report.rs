@@ -14,8 +14,9 @@ use crate::machine::Machine;
 use crate::summary::{Metric, Spread, Summary, ratio, summary};
 
 /// What cenote is compared with.
-const RATIOS: [(ContenderName, ContenderName, &str); 2] = [
+const RATIOS: [(ContenderName, ContenderName, &str); 3] = [
     (ContenderName::Cenote, ContenderName::TokioPostgres, "cenote/tokio-postgres"),
+    (ContenderName::Cenote, ContenderName::MysqlAsync, "cenote/mysql-async"),
     (ContenderName::Cenote, ContenderName::Floor, "cenote/floor"),
 ];
 
@@ -177,7 +178,7 @@ mod tests {
             |queries| Turn { seconds: 1.0, queries, user_s: 0.1, system_s: 0.2, allocations: None, socket_calls: None };
         let rounds = (1..=5)
             .map(|round| Round {
-                order: ContenderName::ALL.to_vec(),
+                order: settings.load.database().contenders().to_vec(),
                 turns: [
                     (ContenderName::Cenote, turn(200_000 + round)),
                     (ContenderName::TokioPostgres, turn(100_000)),

@@ -1,7 +1,7 @@
 //! The floor: what is left when there is no driver.
 //!
-//! Blocking sockets from the standard library, messages encoded once, one Sync per query. Each connection has a batch
-//! of queries (one per caller of its share) in flight:
+//! Blocking sockets from the standard library, queries encoded once, nothing sent along with them but what the server
+//! insists on (Postgres: a Sync each). Each connection has a batch of queries (one per caller of its share) in flight:
 //!
 //! ```text
 //! write batch to 1, 2, .. 8     then for 1, 2, .. 8, 1, 2, ..:   read until the batch is answered, write the next
@@ -9,50 +9,65 @@
 //!
 //! So all connections are loaded while one is read, each batch is one write, and nothing is scheduled or woken. It is
 //! no driver: a batch waits for its slowest query, and a server that stops reading would block it until its time-out.
+//! What differs from database to database is behind `Wire`.
 
 mod batch;
-mod login;
 mod replies;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use tokio_postgres::Config;
-use tokio_postgres::config::Host;
 
-use self::batch::Batch;
+pub(super) use self::batch::Query;
+use self::batch::{Batch, ID_BYTES};
 use self::replies::Replies;
+pub(super) use self::replies::{Answer, BUFFER_BYTES};
 use super::turn::{Contender, Ids, Share, SocketCalls, even_part};
 
 /// A server that says nothing for so long is down.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Where a server listens if its URL does not say.
-const PORT: u16 = 5432;
+/// What the floor must know of a database.
+pub(super) trait Wire: Send + Sync {
+    /// A connection that has logged in, and the lookup that is prepared on it.
+    fn open(&self) -> anyhow::Result<(Box<dyn Socket>, Query)>;
 
-pub(crate) struct Floor {
-    config: Config,
+    /// An id as it stands in the lookup.
+    fn id_bytes(id: i32) -> [u8; ID_BYTES];
+
+    /// The answer at the beginning of these bytes, or `None` until it is whole.
+    fn answer(bytes: &[u8]) -> anyhow::Result<Option<Answer>>;
+
+    /// What a client says before it closes a connection.
+    fn goodbye() -> Vec<u8>;
+}
+
+pub(super) struct Floor<W> {
+    wire: W,
     writes: AtomicU64,
     reads: AtomicU64,
 }
 
-impl Floor {
-    pub(crate) fn new(config: Config) -> Self {
-        Self { config, writes: AtomicU64::new(0), reads: AtomicU64::new(0) }
+impl<W: Wire> Floor<W> {
+    pub(super) fn new(wire: W) -> Self {
+        Self { wire, writes: AtomicU64::new(0), reads: AtomicU64::new(0) }
     }
 }
 
-impl Contender for Floor {
+impl<W: Wire> Contender for Floor<W> {
     fn run(&self, share: &Arc<Share>) -> anyhow::Result<()> {
         let mut connections = Vec::with_capacity(share.connections);
         for connection in 0..share.connections {
             let callers = even_part(share.callers, share.connections, connection);
-            connections.push(Connection::open(&self.config, callers, share.ids(connection))?);
+            let (socket, query) = self.wire.open()?;
+            let batch = Batch::of(callers, query);
+            connections.push(Connection { socket, batch, replies: Replies::new(), ids: share.ids(connection) });
         }
         share.ready();
         for connection in &mut connections {
@@ -66,7 +81,7 @@ impl Contender for Floor {
         }
         for connection in &mut connections {
             connection.receive(self, share)?;
-            login::say_goodbye(connection.socket.as_mut())?;
+            connection.socket.write_all(&W::goodbye()).context("cannot say goodbye")?;
         }
         Ok(())
     }
@@ -77,7 +92,7 @@ impl Contender for Floor {
 }
 
 /// A blocking socket of either kind.
-trait Socket: Read + Write {}
+pub(super) trait Socket: Read + Write {}
 
 impl Socket for TcpStream {}
 impl Socket for UnixStream {}
@@ -90,14 +105,8 @@ struct Connection {
 }
 
 impl Connection {
-    fn open(config: &Config, callers: usize, ids: Ids) -> anyhow::Result<Self> {
-        let mut socket = connect(config)?;
-        login::log_in(socket.as_mut(), config)?;
-        Ok(Self { socket, batch: Batch::of(callers)?, replies: Replies::new(), ids })
-    }
-
-    fn send(&mut self, floor: &Floor) -> anyhow::Result<()> {
-        let mut bytes = self.batch.draw(&mut self.ids)?;
+    fn send<W: Wire>(&mut self, floor: &Floor<W>) -> anyhow::Result<()> {
+        let mut bytes = self.batch.draw(&mut self.ids, W::id_bytes)?;
         while !bytes.is_empty() {
             let written = self.socket.write(bytes).context("cannot write")?;
             floor.writes.fetch_add(1, Ordering::Relaxed);
@@ -107,10 +116,10 @@ impl Connection {
         Ok(())
     }
 
-    fn receive(&mut self, floor: &Floor, share: &Share) -> anyhow::Result<()> {
+    fn receive<W: Wire>(&mut self, floor: &Floor<W>, share: &Share) -> anyhow::Result<()> {
         for asked_id in self.batch.ids() {
             let (id, number) = loop {
-                if let Some(row) = self.replies.next_row()? {
+                if let Some(row) = self.replies.next_row::<W>()? {
                     break row;
                 }
                 let space = self.replies.space()?;
@@ -127,23 +136,17 @@ impl Connection {
     }
 }
 
-fn connect(config: &Config) -> anyhow::Result<Box<dyn Socket>> {
-    let port = config.get_ports().first().copied().unwrap_or(PORT);
-    match config.get_hosts().first().context("the URL names no host")? {
-        Host::Tcp(host) => {
-            let socket = TcpStream::connect((host.as_str(), port))
-                .with_context(|| format!("cannot connect to {host}, port {port}"))?;
-            socket.set_nodelay(true)?;
-            socket.set_read_timeout(Some(ANSWER_TIME_MAX))?;
-            socket.set_write_timeout(Some(ANSWER_TIME_MAX))?;
-            Ok(Box::new(socket))
-        }
-        Host::Unix(folder) => {
-            let path = folder.join(format!(".s.PGSQL.{port}"));
-            let socket = UnixStream::connect(&path).with_context(|| format!("cannot connect to {}", path.display()))?;
-            socket.set_read_timeout(Some(ANSWER_TIME_MAX))?;
-            socket.set_write_timeout(Some(ANSWER_TIME_MAX))?;
-            Ok(Box::new(socket))
-        }
-    }
+pub(super) fn connect_tcp(host: &str, port: u16) -> anyhow::Result<Box<dyn Socket>> {
+    let socket = TcpStream::connect((host, port)).with_context(|| format!("cannot connect to {host}, port {port}"))?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(ANSWER_TIME_MAX))?;
+    socket.set_write_timeout(Some(ANSWER_TIME_MAX))?;
+    Ok(Box::new(socket))
+}
+
+pub(super) fn connect_unix(path: &Path) -> anyhow::Result<Box<dyn Socket>> {
+    let socket = UnixStream::connect(path).with_context(|| format!("cannot connect to {}", path.display()))?;
+    socket.set_read_timeout(Some(ANSWER_TIME_MAX))?;
+    socket.set_write_timeout(Some(ANSWER_TIME_MAX))?;
+    Ok(Box::new(socket))
 }

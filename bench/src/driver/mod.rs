@@ -13,15 +13,15 @@
 //! whose split is scaled by another's (see `measure::CpuTime`). An error or a wrong row in any turn ends the whole
 //! run: there is no figure for a driver that gave a wrong answer.
 
-mod cenote;
+mod contender;
 mod floor;
+mod mysql;
+mod postgres;
 mod process;
-mod tokio_postgres;
 pub(crate) mod turn;
 mod world;
 
 use std::collections::BTreeMap;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -31,41 +31,9 @@ use crate::Allocator;
 use crate::cli::{DriverOptions, Load};
 use crate::machine::Machine;
 use crate::summary::{Metric, figures};
+pub(crate) use contender::{ContenderName, Database};
 use process::Programs;
-use turn::Contender;
 pub(crate) use turn::Turn;
-
-/// Who takes part, in the order of the report.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum ContenderName {
-    Cenote,
-    TokioPostgres,
-    Floor,
-}
-
-impl ContenderName {
-    pub(crate) const ALL: [Self; 3] = [Self::Cenote, Self::TokioPostgres, Self::Floor];
-
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Cenote => "cenote",
-            Self::TokioPostgres => "tokio-postgres",
-            Self::Floor => "floor",
-        }
-    }
-}
-
-impl FromStr for ContenderName {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
-            .into_iter()
-            .find(|name| name.as_str() == text)
-            .ok_or_else(|| format!("known are {}", Self::ALL.map(Self::as_str).join(", ")))
-    }
-}
 
 /// All that a run recorded.
 pub(crate) struct Comparison<'run> {
@@ -87,8 +55,8 @@ pub(crate) struct Round {
 /// Runs all rounds; says on stderr how far it is.
 pub(crate) fn compare(options: &DriverOptions) -> anyhow::Result<Comparison<'_>> {
     options.load.check()?;
-    let names = options.contenders();
-    let (_, server) = world::load(&options.load.server()?)?;
+    let names = options.contenders()?;
+    let (_, server) = world::load(&options.load)?;
     let machine = Machine::describe(server);
     let programs = Programs::find()?;
     let mut rounds = Vec::new();
@@ -111,20 +79,16 @@ pub(crate) fn compare(options: &DriverOptions) -> anyhow::Result<Comparison<'_>>
 
 /// One turn in this process, which should have done nothing else before.
 pub(crate) fn take_turn(name: ContenderName, load: &Load, allocator: Allocator) -> anyhow::Result<Turn> {
-    let (world, _) = world::load(&load.server()?)?;
-    let mut turn = turn::take(contender(name, load)?, load, &Arc::new(world))?;
+    let (world, _) = world::load(load)?;
+    let contender = match load.database() {
+        Database::Postgres => postgres::contender(name, load)?,
+        Database::Mysql => mysql::contender(name, load)?,
+    };
+    let mut turn = turn::take(contender, load, &Arc::new(world))?;
     if matches!(allocator, Allocator::System) {
         turn.allocations = None;
     }
     Ok(turn)
-}
-
-fn contender(name: ContenderName, load: &Load) -> anyhow::Result<Arc<dyn Contender>> {
-    Ok(match name {
-        ContenderName::Cenote => Arc::new(cenote::Cenote::new(load)?),
-        ContenderName::TokioPostgres => Arc::new(tokio_postgres::TokioPostgres::new(load.server()?)),
-        ContenderName::Floor => Arc::new(floor::Floor::new(load.server()?)),
-    })
 }
 
 /// The order of one round. The start moves on by one each round, and once all have started, the direction turns:
@@ -161,7 +125,8 @@ mod tests {
 
     #[test]
     fn three_contenders_meet_in_every_order_within_six_rounds() {
-        let orders: BTreeSet<_> = (0..6).map(|round| order(&ContenderName::ALL, round)).collect();
+        let names = Database::Postgres.contenders();
+        let orders: BTreeSet<_> = (0..6).map(|round| order(names, round)).collect();
         assert_eq!(orders.len(), 6, "{orders:?}");
     }
 
@@ -180,15 +145,5 @@ mod tests {
         let firsts: Vec<_> = (0..4).filter_map(|round| order(&pair, round).first().copied()).collect();
         let times_first = |name| firsts.iter().filter(|first| **first == name).count();
         assert_eq!(times_first(ContenderName::Floor), 2, "{firsts:?}");
-    }
-
-    #[test]
-    fn names_are_read_as_they_are_written() {
-        for name in ContenderName::ALL {
-            assert_eq!(name.as_str().parse(), Ok(name));
-            let json = serde_json::to_value(name).expect("a name is text");
-            assert_eq!(json, name.as_str());
-        }
-        assert!("".parse::<ContenderName>().is_err());
     }
 }

@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, bail, ensure};
 
 use super::{ContenderName, Turn};
-use crate::cli::{Load, URL_VARIABLE};
+use crate::cli::Load;
 
 /// The program whose allocator counts; it lies beside this one.
 const TWIN: &str = "cenote-bench-allocations";
@@ -82,7 +82,7 @@ fn take_turn(program: &Path, name: ContenderName, load: &Load, seconds: f64) -> 
     let output = Command::new(program)
         .args(["turn", name.as_str()])
         .args(load.arguments(seconds))
-        .env(URL_VARIABLE, load.url()?)
+        .env(load.database().url_variable(), load.url()?)
         .stdin(Stdio::null())
         .output()
         .context("cannot start a process for its turn")?;

@@ -3,12 +3,10 @@
 //! It makes no table; `scripts/servers up` does.
 
 use anyhow::{Context, bail, ensure};
-use tokio_postgres::{Config, NoTls};
 
+use super::{Database, mysql, postgres};
+use crate::cli::Load;
 use crate::machine::Server;
-
-/// What every contender sends.
-pub(crate) const LOOKUP: &str = "select id, randomnumber from world where id = $1";
 
 /// Rows in the table; their ids run from 1 to this.
 pub(crate) const ROWS: i32 = 10_000;
@@ -32,43 +30,35 @@ impl World {
 }
 
 /// Reads the table, and what the server says of itself.
-pub(crate) fn load(config: &Config) -> anyhow::Result<(World, Server)> {
-    tokio::runtime::Builder::new_current_thread()
+pub(crate) fn load(load: &Load) -> anyhow::Result<(World, Server)> {
+    let read = async {
+        match load.database() {
+            Database::Postgres => postgres::read_world(load).await,
+            Database::Mysql => mysql::read_world(load).await,
+        }
+    };
+    let (rows, server) = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .context("cannot start a runtime")?
-        .block_on(read(config))
+        .block_on(read)?;
+    Ok((World::of(&rows)?, server))
 }
 
-async fn read(config: &Config) -> anyhow::Result<(World, Server)> {
-    let (client, connection) = config.connect(NoTls).await.context("cannot connect")?;
-    let connection = tokio::spawn(connection);
-    let rows = client
-        .query("select id, randomnumber from world order by id", &[])
-        .await
-        .context("cannot read table world, which `scripts/servers up` makes")?;
-    let mut numbers = Vec::with_capacity(rows.len());
-    for (row, id) in rows.iter().zip(1..) {
-        let found: i32 = row.try_get(0)?;
-        ensure!(found == id, "table world has no row with id {id}");
-        let number: i32 = row.try_get(1)?;
-        let small =
-            u16::try_from(number).with_context(|| format!("row {id} of table world has the number {number}"))?;
-        numbers.push(small);
+impl World {
+    /// From rows in the order of their ids.
+    fn of(rows: &[(i32, i32)]) -> anyhow::Result<Self> {
+        let mut numbers = Vec::with_capacity(rows.len());
+        for (&(found, number), id) in rows.iter().zip(1..) {
+            ensure!(found == id, "table world has no row with id {id}");
+            let small =
+                u16::try_from(number).with_context(|| format!("row {id} of table world has the number {number}"))?;
+            numbers.push(small);
+        }
+        let count = numbers.len();
+        ensure!(i32::try_from(count) == Ok(ROWS), "table world has {count} rows where {ROWS} are needed");
+        Ok(Self { numbers })
     }
-    ensure!(i32::try_from(numbers.len()) == Ok(ROWS), "table world has {} rows where {ROWS} are needed", numbers.len());
-    let row = client
-        .query_one(
-            "select 'PostgreSQL ' || current_setting('server_version'), \
-             to_char(now() at time zone 'utc', 'YYYY-MM-DD HH24:MI:SS')",
-            &[],
-        )
-        .await
-        .context("cannot ask the server for its version")?;
-    let server = Server { version: row.try_get(0)?, date: row.try_get(1)? };
-    drop(client);
-    connection.await??;
-    Ok((World { numbers }, server))
 }
 
 #[cfg(test)]
@@ -82,6 +72,17 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_with_a_gap_a_large_number_or_too_few_rows_is_refused() {
+        let rows: Vec<_> = (1..=ROWS).map(|id| (id, id + 7)).collect();
+        assert!(World::of(&rows).is_ok_and(|world| world.check(5, 5, 12).is_ok()));
+        assert!(World::of(rows.get(1..).unwrap_or_default()).is_err(), "a gap");
+        assert!(World::of(rows.get(..9_999).unwrap_or_default()).is_err(), "too few");
+        let mut large = rows;
+        large.push((ROWS + 1, 65_536));
+        assert!(World::of(&large).is_err(), "a large number");
+    }
 
     #[test]
     fn only_the_asked_row_with_the_tables_number_passes() {

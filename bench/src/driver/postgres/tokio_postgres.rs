@@ -9,8 +9,8 @@ use anyhow::Context;
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, Config, NoTls, Statement};
 
-use super::turn::{Contender, Ids, Share};
-use super::world::LOOKUP;
+use super::LOOKUP;
+use crate::driver::turn::{Contender, Ids, Share};
 
 pub(crate) struct TokioPostgres {
     config: Config,

@@ -7,9 +7,9 @@ use anyhow::Context;
 use cenote_postgres::{Pool, Settings};
 use tokio::task::JoinSet;
 
-use super::turn::{Contender, Ids, Share, SocketCalls};
-use super::world::LOOKUP;
+use super::LOOKUP;
 use crate::cli::Load;
+use crate::driver::turn::{Contender, Ids, Share, SocketCalls};
 
 /// How long closing the pool may take; nothing is in flight by then.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
@@ -23,7 +23,7 @@ pub(crate) struct Cenote {
 impl Cenote {
     /// Opens the pool, with as many connections as the load names.
     pub(crate) fn new(load: &Load) -> anyhow::Result<Self> {
-        let settings = Settings::from_url(load.url()?)?.to_builder().pool_size(load.connections.get()).build()?;
+        let settings = Settings::from_url(&load.url()?)?.to_builder().pool_size(load.connections.get()).build()?;
         let pool = Pool::open(&settings)?;
         Ok(Self { settings, pool })
     }

@@ -11,8 +11,8 @@ use postgres_protocol::message::backend::{ErrorFields, Message};
 use postgres_protocol::message::frontend;
 use tokio_postgres::Config;
 
-use super::Socket;
-use crate::driver::world::LOOKUP;
+use super::LOOKUP;
+use crate::driver::floor::Socket;
 
 /// The prepared statement's name on the server.
 pub(super) const STATEMENT: &str = "lookup";
@@ -29,12 +29,6 @@ pub(super) fn log_in(socket: &mut dyn Socket, config: &Config) -> anyhow::Result
     session.wait_until_ready()?;
     ensure!(session.input.is_empty(), "the server sent more than was asked for");
     Ok(())
-}
-
-pub(super) fn say_goodbye(socket: &mut dyn Socket) -> anyhow::Result<()> {
-    let mut output = BytesMut::new();
-    frontend::terminate(&mut output);
-    socket.write_all(&output).context("cannot say goodbye")
 }
 
 struct Session<'socket> {
