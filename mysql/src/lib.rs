@@ -2,4 +2,10 @@
 //! whole process shares.
 
 mod server_error;
+mod settings;
 mod wire;
+
+pub use server_error::{ErrorCode, ServerError};
+pub use settings::{
+    AuthPlugin, Host, Password, Pipelining, Settings, SettingsBuilder, SettingsError, SslMode, SslRoots,
+};

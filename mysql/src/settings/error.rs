@@ -1,0 +1,56 @@
+//! `SettingsError`: why settings were refused, in words that give nothing away.
+//!
+//! No value gets into the words: a password that was not escaped can turn up in any part of a URL, also where a port
+//! or a parameter's name should be.
+
+use std::error::Error;
+use std::fmt;
+
+/// Why settings were refused.
+///
+/// `Display` names the parameter and says what it should be. It never shows a value, so neither a password nor a URL
+/// gets into a log by it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingsError {
+    variable: Option<&'static str>,
+    parameter: Option<String>,
+    words: String,
+}
+
+impl SettingsError {
+    /// The parameter at fault by its name, where one is.
+    pub fn parameter(&self) -> Option<&str> {
+        self.parameter.as_deref()
+    }
+
+    /// A fault of the settings as a whole.
+    pub(super) fn whole(words: impl Into<String>) -> SettingsError {
+        SettingsError { variable: None, parameter: None, words: words.into() }
+    }
+
+    /// A fault of one parameter; `words` go on after its name ("must be ..").
+    pub(super) fn of(parameter: &str, words: impl Into<String>) -> SettingsError {
+        SettingsError { variable: None, parameter: Some(parameter.to_owned()), words: words.into() }
+    }
+
+    /// Names the environment variable it came from.
+    pub(super) fn within(mut self, variable: &'static str) -> SettingsError {
+        self.variable = Some(variable);
+        self
+    }
+}
+
+impl fmt::Display for SettingsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("invalid settings: ")?;
+        if let Some(variable) = self.variable {
+            write!(f, "{variable}: ")?;
+        }
+        if let Some(parameter) = &self.parameter {
+            write!(f, "`{parameter}` ")?;
+        }
+        f.write_str(&self.words)
+    }
+}
+
+impl Error for SettingsError {}
