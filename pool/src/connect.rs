@@ -17,6 +17,7 @@ use crate::home;
 use crate::language::{Address, Language, Login, LoginStep};
 use crate::limits::LOGIN_INPUT_BYTES_MAX;
 use crate::socket::Socket;
+use crate::tls::{self, TlsFailure};
 
 /// Log-ins at one address within one connect: with and without TLS, and each of them with and without what a server
 /// turned out not to bear.
@@ -107,15 +108,36 @@ async fn log_in<L: Language>(
         let limit = match step {
             LoginStep::NeedsInput => None,
             LoginStep::NeedsInputWithin(limit) => Some(limit),
-            LoginStep::StartTls(_) => return Err(io_cause(io::ErrorKind::Unsupported.into())),
+            LoginStep::StartTls(request) => {
+                let started = match input.is_empty() {
+                    true => tls::start(socket, *request, &mut input).await,
+                    false => Err(TlsFailure::Injected),
+                };
+                let (encrypted, peer) = started.map_err(|failure| ConnectCause::Login(login.tls_failed(failure)))?;
+                socket = encrypted;
+                step = login.tls_started(&peer, &mut output).map_err(ConnectCause::Login)?;
+                continue;
+            }
             LoginStep::Ready { framer, in_flight_max } => {
                 return Ok(Connected { socket, framer, leftover: input, in_flight_max });
             }
         };
         if let Err(cause) = read_some(&mut socket, &mut input, limit).await {
-            return Err(login.unanswered().map_or(cause, ConnectCause::Login));
+            return Err(unanswered(&mut login, cause));
         }
         step = login.advance(&mut input, &mut output).map_err(ConnectCause::Login)?;
+    }
+}
+
+fn unanswered(login: &mut impl Login, cause: ConnectCause) -> ConnectCause {
+    let failure = match &cause {
+        ConnectCause::Io(error) => error.get_ref().and_then(|error| error.downcast_ref::<TlsFailure>()),
+        _ => None,
+    };
+    match failure {
+        // With TLS 1.3 it is only now that we hear what the server thinks of our certificate.
+        Some(failure) => ConnectCause::Login(login.tls_failed(failure.clone())),
+        None => login.unanswered().map_or(cause, ConnectCause::Login),
     }
 }
 

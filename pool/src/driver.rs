@@ -332,6 +332,9 @@ impl<L: Language> Driver<L> {
         if by_peer && self.lane.counters.replies.get() == 0 {
             self.pool.note_early_end();
         }
+        if by_peer && let Some(inbound) = &mut self.inbound {
+            inbound.lost(self.lane.depth());
+        }
         // First out of the list, so that nobody who is woken here chooses this lane again.
         self.pool.remove_lane(&self.lane);
         let loss = Arc::new(Loss { farewell: self.farewell.take(), cause });

@@ -102,6 +102,11 @@ impl<F: Framer> Inbound<F> {
         self.drop_seen();
     }
 
+    /// The server has ended the connection.
+    pub fn lost(&mut self, in_flight: usize) {
+        self.framer.lost(in_flight);
+    }
+
     fn drop_seen(&mut self) {
         bytes::Buf::advance(&mut self.input, self.seen);
         self.seen = 0;

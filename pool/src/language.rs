@@ -138,6 +138,9 @@ pub trait Framer: Send + 'static {
     ///
     /// When the bytes cannot be what the protocol allows here.
     fn advance(&mut self, input: &[u8], expected: Expected) -> Result<Framed, PeerFault>;
+
+    /// The server, or the network, has ended the connection with so many statements in flight.
+    fn lost(&mut self, _in_flight: usize) {}
 }
 
 /// What the server owes next.

@@ -1,4 +1,4 @@
-//! A connected socket, TCP or Unix, and its move from one runtime to another.
+//! A connected socket, TCP or Unix, with TLS or without, and its move from one runtime to another.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -9,6 +9,8 @@ use bytes::BytesMut;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
+
+use crate::tls::{ParkedTlsSocket, TlsSocket};
 
 /// After this long without traffic the kernel asks the peer whether it is still there.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
@@ -23,6 +25,7 @@ const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
+    Tls(Box<TlsSocket>),
 }
 
 /// A connected socket that no runtime watches: what an idle connection is kept as.
@@ -30,6 +33,7 @@ pub(crate) enum Socket {
 pub(crate) enum ParkedSocket {
     Tcp(std::net::TcpStream),
     Unix(std::os::unix::net::UnixStream),
+    Tls(Box<ParkedTlsSocket>),
 }
 
 impl Socket {
@@ -47,6 +51,7 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => pin!(stream.read_buf(buffer)).poll(cx),
             Socket::Unix(stream) => pin!(stream.read_buf(buffer)).poll(cx),
+            Socket::Tls(stream) => stream.poll_read(cx, buffer),
         }
     }
 
@@ -55,6 +60,7 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Socket::Tls(stream) => stream.poll_write(cx, bytes),
         }
     }
 
@@ -64,6 +70,7 @@ impl Socket {
         let _ = match self {
             Socket::Tcp(stream) => stream.try_write(bytes),
             Socket::Unix(stream) => stream.try_write(bytes),
+            Socket::Tls(stream) => return stream.try_write(bytes),
         };
     }
 
@@ -72,6 +79,7 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.try_read_buf(buffer),
             Socket::Unix(stream) => stream.try_read_buf(buffer),
+            Socket::Tls(stream) => stream.try_read(buffer),
         }
     }
 
@@ -80,6 +88,7 @@ impl Socket {
         let reference = match self {
             Socket::Tcp(stream) => SockRef::from(stream),
             Socket::Unix(stream) => SockRef::from(stream),
+            Socket::Tls(stream) => return stream.has_input(),
         };
         reference.peek(&mut [std::mem::MaybeUninit::uninit()]).is_ok()
     }
@@ -89,6 +98,7 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.into_std().map(ParkedSocket::Tcp),
             Socket::Unix(stream) => stream.into_std().map(ParkedSocket::Unix),
+            Socket::Tls(stream) => stream.park().map(|parked| ParkedSocket::Tls(Box::new(parked))),
         }
     }
 }
@@ -99,6 +109,7 @@ impl ParkedSocket {
         let reference = match self {
             ParkedSocket::Tcp(stream) => SockRef::from(stream),
             ParkedSocket::Unix(stream) => SockRef::from(stream),
+            ParkedSocket::Tls(stream) => return stream.is_quiet(),
         };
         let mut byte = [std::mem::MaybeUninit::uninit()];
         matches!(reference.peek(&mut byte), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
@@ -109,6 +120,7 @@ impl ParkedSocket {
         match self {
             ParkedSocket::Tcp(stream) => TcpStream::from_std(stream).map(Socket::Tcp),
             ParkedSocket::Unix(stream) => UnixStream::from_std(stream).map(Socket::Unix),
+            ParkedSocket::Tls(stream) => stream.unpark().map(|stream| Socket::Tls(Box::new(stream))),
         }
     }
 }

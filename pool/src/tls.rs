@@ -16,8 +16,16 @@
 //! Not here: revocation lists, session resumption, TLS before 1.2, and names in a certificate's subject (only its
 //! alternative names count, RFC 9525).
 
+mod certificate;
+mod config;
+mod session;
+mod stream;
+mod verifier;
+
 use std::fmt;
 use std::path::PathBuf;
+
+pub(crate) use stream::{ParkedTlsSocket, TlsSocket, start};
 
 /// One connection's wish for TLS.
 #[derive(Clone, Debug)]
@@ -109,6 +117,14 @@ pub struct TlsPeer {
     pub application_protocol: Option<Vec<u8>>,
 }
 
+impl TlsPeer {
+    /// What binds a password to this server's certificate: `tls-server-end-point` (RFC 5929). `None` for a certificate
+    /// whose signature has no hash of its own, as with Ed25519: for those nothing is defined.
+    pub fn server_end_point(&self) -> Option<Vec<u8>> {
+        certificate::server_end_point(&self.certificate)
+    }
+}
+
 /// Why TLS did not come about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsFailure {
@@ -116,8 +132,10 @@ pub enum TlsFailure {
     Settings(String),
     /// The server's certificate is not to be trusted.
     Untrusted(String),
+    /// The server does not accept our certificate, or misses one.
+    Refused(String),
     /// The two sides did not come to terms, or one of them does not speak TLS.
-    Handshake(String),
+    Broken(String),
     /// Something came behind the server's consent to TLS and before its start: somebody in between may have put it there.
     Injected,
 }
@@ -125,7 +143,7 @@ pub enum TlsFailure {
 impl TlsFailure {
     /// Whether the next attempt would end the same way until somebody changes something.
     pub fn is_lasting(&self) -> bool {
-        matches!(self, TlsFailure::Settings(_) | TlsFailure::Untrusted(_))
+        matches!(self, TlsFailure::Settings(_) | TlsFailure::Untrusted(_) | TlsFailure::Refused(_))
     }
 }
 
@@ -134,7 +152,10 @@ impl fmt::Display for TlsFailure {
         match self {
             TlsFailure::Settings(words) => f.write_str(words),
             TlsFailure::Untrusted(words) => write!(f, "the server's certificate is not trusted: {words}"),
-            TlsFailure::Handshake(words) => write!(f, "the TLS handshake failed: {words}"),
+            TlsFailure::Refused(alert) => {
+                write!(f, "the server does not accept the client's certificate, or misses one (TLS alert {alert})")
+            }
+            TlsFailure::Broken(words) => write!(f, "TLS failed: {words}"),
             TlsFailure::Injected => f.write_str(
                 "unencrypted bytes came after the server's consent to TLS; somebody may have put them there, so the \
                  connection was closed",
