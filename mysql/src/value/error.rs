@@ -60,7 +60,7 @@ pub enum ValueError {
 impl fmt::Display for ValueError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ValueError::WrongType { column, wanted } => write!(f, "a {column} is not read as {wanted}"),
+            ValueError::WrongType { column, wanted } => write!(f, "{column} is not read as {wanted}"),
             ValueError::Null => f.write_str("it is NULL, and what was asked for is not an Option"),
             ValueError::OutOfRange { value, wanted, range } => write!(f, "{value} is no {wanted} ({range})"),
             ValueError::NoSuchDate(date) => write!(f, "{date} is no day of the calendar"),
