@@ -38,6 +38,8 @@ use crate::wire::column::Column;
 
 mod append;
 mod binary;
+#[cfg(any(feature = "chrono", feature = "time"))]
+mod converted;
 mod date;
 mod decimal;
 mod dynamic;

@@ -23,9 +23,6 @@ const NOT_NULL_FLAG: u16 = 0x1;
 const PRIMARY_KEY_FLAG: u16 = 0x2;
 const AUTO_INCREMENT_FLAG: u16 = 0x200;
 
-/// Three bytes of length and the sequence id.
-const PACKET_HEADER_BYTES: usize = 4;
-
 /// The length of a packet whose payload goes on in the next one. Names have 256 bytes at most: no definition is that long.
 const PACKET_PAYLOAD_BYTES_MAX: usize = 0xFF_FFFF;
 
