@@ -4,8 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use cenote_http::{Handler, Request, Response, Routes, StatsHandle};
-use cenote_postgres::Pool;
 
+use crate::databases::Databases;
 use crate::metrics;
 use crate::plain;
 use crate::routes::Route;
@@ -15,7 +15,7 @@ use crate::world;
 pub(crate) struct App {
     pub(crate) routes: Arc<Routes<Route>>,
     pub(crate) stats: StatsHandle,
-    pub(crate) postgres: Option<Pool>,
+    pub(crate) databases: Databases,
 }
 
 impl Handler for App {
@@ -34,9 +34,11 @@ impl App {
             Route::EchoJson => plain::echo_json(request.body).await,
             Route::NamedUser => plain::named_user(&parameters, &request.head),
             Route::Item(name) => Ok(Response::text(name.clone())),
-            Route::Db => world::one(self.postgres.as_ref()).await,
-            Route::Queries => world::many(self.postgres.as_ref(), &request.head).await,
-            Route::Metrics => Ok(metrics::answer(&self.stats, self.postgres.as_ref())),
+            Route::Db => world::one(self.databases.postgres.as_ref()).await,
+            Route::Queries => world::many(self.databases.postgres.as_ref(), &request.head).await,
+            Route::MySqlDb => world::one(self.databases.mysql.as_ref()).await,
+            Route::MySqlQueries => world::many(self.databases.mysql.as_ref(), &request.head).await,
+            Route::Metrics => Ok(metrics::answer(&self.stats, &self.databases)),
         }
     }
 }

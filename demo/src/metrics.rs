@@ -3,18 +3,26 @@
 use std::fmt::{Display, Write};
 
 use cenote_http::{HeaderValue, Response, StatsHandle, header};
-use cenote_postgres::{Pool, PoolStats};
+use cenote_postgres::PoolStats;
+
+use crate::databases::Databases;
 
 /// Version 0.0.4 of the text format.
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
-pub(crate) fn answer(http: &StatsHandle, postgres: Option<&Pool>) -> Response {
+/// A pool's counters, under the name of its database.
+type Pools = [(&'static str, PoolStats)];
+
+pub(crate) fn answer(http: &StatsHandle, databases: &Databases) -> Response {
     let mut page = Page::default();
     add_http(&mut page, http);
-    if let Some(postgres) = postgres {
-        add_pool(&mut page, &postgres.stats());
+    let postgres = databases.postgres.as_ref().map(|pool| ("postgres", pool.stats()));
+    let mysql = databases.mysql.as_ref().map(|pool| ("mysql", pool.stats()));
+    let pools: Vec<_> = postgres.into_iter().chain(mysql).collect();
+    if !pools.is_empty() {
+        add_pools(&mut page, &pools);
     }
     Response::text(page.text).with_header(header::CONTENT_TYPE, CONTENT_TYPE)
 }
@@ -41,25 +49,33 @@ fn add_http(page: &mut Page, http: &StatsHandle) {
     page.counters("cenote_http_bytes_total", "Bytes from and to clients.", "direction", bytes);
 }
 
-fn add_pool(page: &mut Page, stats: &PoolStats) {
-    page.gauge("cenote_pool_connections_max", "The bound on connections.", stats.connections_max);
-    let connections = [("lane", stats.lanes.len()), ("connecting", stats.connecting)];
-    page.gauges("cenote_pool_connections", "Connections by state.", "state", connections);
-    page.gauge("cenote_pool_in_flight", "Statements in flight.", stats.in_flight());
-    page.gauge("cenote_pool_waiting", "Callers that wait for room on a connection.", stats.waiting);
-    page.counter("cenote_pool_replies_total", "Replies received.", stats.replies);
-    let calls = [("write", stats.writes), ("read", stats.reads)];
-    page.counters("cenote_pool_socket_calls_total", "System calls on sockets.", "call", calls);
-    let bytes = [("received", stats.bytes_read), ("sent", stats.bytes_written)];
-    page.counters("cenote_pool_bytes_total", "Bytes from and to the server.", "direction", bytes);
-    page.counter("cenote_pool_connects_total", "Connections made.", stats.connects);
-    page.counter("cenote_pool_connect_failures_total", "Connects that failed.", stats.connect_failures);
-    page.counter("cenote_pool_connections_lost_total", "Connections that ended by themselves.", stats.connections_lost);
-    page.counter("cenote_pool_quarantines_total", "Connections closed for an open transaction.", stats.quarantines);
-    page.counter("cenote_pool_resubmits_total", "Statements moved unsent to another connection.", stats.resubmits);
-    page.counter("cenote_pool_waits_total", "Callers that had to wait for room.", stats.waits);
-    page.counter("cenote_pool_acquire_timeouts_total", "Callers that gave up waiting.", stats.acquire_timeouts);
-    page.counter("cenote_pool_lost_after_sent_total", "Statements lost after they were sent.", stats.lost_after_sent);
+fn add_pools(page: &mut Page, pools: &Pools) {
+    let mut gauge = |name: &str, help: &str, value: fn(&PoolStats) -> usize| {
+        page.gauges(name, help, "pool", pools.iter().map(|(pool, stats)| (*pool, value(stats))));
+    };
+    gauge("cenote_pool_connections_max", "The bound on connections.", |stats| stats.connections_max);
+    gauge("cenote_pool_lanes", "Connections that serve.", |stats| stats.lanes.len());
+    gauge("cenote_pool_connecting", "Connections in the making.", |stats| stats.connecting);
+    gauge("cenote_pool_in_flight", "Statements in flight.", PoolStats::in_flight);
+    gauge("cenote_pool_waiting", "Callers that wait for room on a connection.", |stats| stats.waiting);
+    let mut counter = |name: &str, help: &str, value: fn(&PoolStats) -> u64| {
+        page.counters(name, help, "pool", pools.iter().map(|(pool, stats)| (*pool, value(stats))));
+    };
+    counter("cenote_pool_replies_total", "Replies received.", |stats| stats.replies);
+    counter("cenote_pool_writes_total", "System calls that wrote.", |stats| stats.writes);
+    counter("cenote_pool_reads_total", "System calls that read.", |stats| stats.reads);
+    counter("cenote_pool_bytes_received_total", "Bytes from the server.", |stats| stats.bytes_read);
+    counter("cenote_pool_bytes_sent_total", "Bytes to the server.", |stats| stats.bytes_written);
+    counter("cenote_pool_connects_total", "Connections made.", |stats| stats.connects);
+    counter("cenote_pool_connect_failures_total", "Connects that failed.", |stats| stats.connect_failures);
+    counter("cenote_pool_connections_lost_total", "Connections that ended by themselves.", |stats| {
+        stats.connections_lost
+    });
+    counter("cenote_pool_quarantines_total", "Connections closed for an open transaction.", |stats| stats.quarantines);
+    counter("cenote_pool_resubmits_total", "Statements moved unsent to another connection.", |stats| stats.resubmits);
+    counter("cenote_pool_waits_total", "Callers that had to wait for room.", |stats| stats.waits);
+    counter("cenote_pool_acquire_timeouts_total", "Callers that gave up waiting.", |stats| stats.acquire_timeouts);
+    counter("cenote_pool_lost_after_sent_total", "Statements lost after they were sent.", |stats| stats.lost_after_sent);
 }
 
 /// A page of metrics in the making.

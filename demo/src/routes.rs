@@ -19,6 +19,8 @@ pub(crate) enum Route {
     Metrics,
     Db,
     Queries,
+    MySqlDb,
+    MySqlQueries,
 }
 
 /// The table.
@@ -33,6 +35,8 @@ pub(crate) fn routes() -> Result<Routes<Route>, RouteError> {
         .add(Method::GET, "/users/:id", Route::NamedUser)?
         .add(Method::GET, "/db", Route::Db)?
         .add(Method::GET, "/queries", Route::Queries)?
+        .add(Method::GET, "/mysql/db", Route::MySqlDb)?
+        .add(Method::GET, "/mysql/queries", Route::MySqlQueries)?
         .add(Method::GET, "/metrics", Route::Metrics)?;
     for number in 1..=ITEMS {
         let name = format!("item{number:03}");

@@ -15,6 +15,8 @@ pub struct Settings {
     pub threads: Option<usize>,
     /// Where Postgres is, as a URL.
     pub postgres_url: Option<String>,
+    /// Where MySQL or MariaDB is, as a URL.
+    pub mysql_url: Option<String>,
     /// Whether SIGINT and SIGTERM stop the server.
     pub stop_on_signals: bool,
 }
@@ -23,10 +25,11 @@ impl Settings {
     /// For a test: a free port, one event loop, no signals.
     pub fn for_tests() -> Settings {
         let address = (Ipv4Addr::LOCALHOST, 0).into();
-        Settings { address, threads: Some(1), postgres_url: None, stop_on_signals: false }
+        Settings { address, threads: Some(1), postgres_url: None, mysql_url: None, stop_on_signals: false }
     }
 
-    /// As the environment says: `PORT` (8080 when not set) and `POSTGRES_URL`, or else `DATABASE_URL`.
+    /// As the environment says: `PORT` (8080 when not set), `POSTGRES_URL` and `MYSQL_URL`; for one that is not set,
+    /// `DATABASE_URL` if its scheme says that it is of that kind.
     ///
     /// # Errors
     ///
@@ -42,9 +45,14 @@ impl Settings {
             Some(port) => port.parse().map_err(|_| SettingsError { port })?,
             None => PORT,
         };
-        let postgres_url = variable("POSTGRES_URL").or_else(|| variable("DATABASE_URL"));
+        let of_kind = |schemes: [&str; 2]| {
+            let is_of_kind = |url: &String| schemes.iter().any(|scheme| url.starts_with(scheme));
+            variable("DATABASE_URL").filter(is_of_kind)
+        };
+        let postgres_url = variable("POSTGRES_URL").or_else(|| of_kind(["postgres:", "postgresql:"]));
+        let mysql_url = variable("MYSQL_URL").or_else(|| of_kind(["mysql:", "mariadb:"]));
         let address = (Ipv4Addr::LOCALHOST, port).into();
-        Ok(Settings { address, threads: None, postgres_url, stop_on_signals: true })
+        Ok(Settings { address, threads: None, postgres_url, mysql_url, stop_on_signals: true })
     }
 }
 
@@ -86,6 +94,8 @@ mod tests {
         let both = [("DATABASE_URL", "postgres://a"), ("POSTGRES_URL", "postgres://b")];
         assert_eq!(from(&both).unwrap().postgres_url.as_deref(), Some("postgres://b"));
         assert_eq!(from(&both[..1]).unwrap().postgres_url.as_deref(), Some("postgres://a"));
+        let other = from(&[("DATABASE_URL", "mariadb://a")]).unwrap();
+        assert_eq!((other.postgres_url, other.mysql_url.as_deref()), (None, Some("mariadb://a")));
     }
 
     #[test]

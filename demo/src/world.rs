@@ -1,13 +1,11 @@
 //! The routes that read the table `world(id int primary key, randomnumber int not null)`, 10,000 rows: one row by a
 //! random id for each read, nothing cached.
 
-use cenote_http::{Head, HeaderValue, Response, StatusCode, header};
-use cenote_postgres::{Error, Pool};
+use cenote_http::{Head, Response};
 use serde::Serialize;
 
+use crate::databases::{DatabaseError, failed, not_named};
 use crate::plain::json;
-
-const LOOKUP: &str = "select id, randomnumber from world where id = $1";
 
 /// Ids run from 1 to this.
 const ROWS: i32 = 10_000;
@@ -15,26 +13,55 @@ const ROWS: i32 = 10_000;
 /// Rows that one request to `/queries` may ask for.
 const QUERIES_MAX: usize = 500;
 
-/// When to come back while the database is not there: by then the pool has tried again several times.
-const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
-
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct World {
+pub(crate) struct World {
     id: i32,
     random_number: i32,
 }
 
-/// `GET /db`
-pub(crate) async fn one(pool: Option<&Pool>) -> Result<Response, Response> {
-    let pool = pool.ok_or_else(no_database)?;
+/// A pool of a database that has the table.
+pub(crate) trait WorldPool {
+    /// The variable that names the database.
+    const VARIABLE: &'static str;
+
+    type Error: DatabaseError;
+
+    async fn world(&self, id: i32) -> Result<World, Self::Error>;
+}
+
+impl WorldPool for cenote_postgres::Pool {
+    const VARIABLE: &'static str = "POSTGRES_URL";
+
+    type Error = cenote_postgres::Error;
+
+    async fn world(&self, id: i32) -> Result<World, Self::Error> {
+        let row = self.query_one("select id, randomnumber from world where id = $1", &[&id]).await?;
+        Ok(World { id: row.get(0)?, random_number: row.get(1)? })
+    }
+}
+
+impl WorldPool for cenote_mysql::Pool {
+    const VARIABLE: &'static str = "MYSQL_URL";
+
+    type Error = cenote_mysql::Error;
+
+    async fn world(&self, id: i32) -> Result<World, Self::Error> {
+        let row = self.query_one("select id, randomnumber from world where id = ?", &[&id]).await?;
+        Ok(World { id: row.get(0)?, random_number: row.get(1)? })
+    }
+}
+
+/// `GET /db` and `GET /mysql/db`
+pub(crate) async fn one<P: WorldPool>(pool: Option<&P>) -> Result<Response, Response> {
+    let pool = pool.ok_or_else(|| not_named(P::VARIABLE))?;
     let world = random_world(pool).await.map_err(|error| failed(&error))?;
     Ok(json(&world))
 }
 
-/// `GET /queries?n=20`: each row read after the one before.
-pub(crate) async fn many(pool: Option<&Pool>, head: &Head) -> Result<Response, Response> {
-    let pool = pool.ok_or_else(no_database)?;
+/// `GET /queries?n=20` and `GET /mysql/queries?n=20`: each row read after the one before.
+pub(crate) async fn many<P: WorldPool>(pool: Option<&P>, head: &Head) -> Result<Response, Response> {
+    let pool = pool.ok_or_else(|| not_named(P::VARIABLE))?;
     let count = count(head.query("n")?.as_deref());
     let mut worlds = Vec::with_capacity(count);
     for _ in 0..count {
@@ -43,9 +70,8 @@ pub(crate) async fn many(pool: Option<&Pool>, head: &Head) -> Result<Response, R
     Ok(json(&worlds))
 }
 
-async fn random_world(pool: &Pool) -> Result<World, Error> {
-    let row = pool.query_one(LOOKUP, &[&fastrand::i32(1..=ROWS)]).await?;
-    Ok(World { id: row.get(0)?, random_number: row.get(1)? })
+async fn random_world<P: WorldPool>(pool: &P) -> Result<World, P::Error> {
+    pool.world(fastrand::i32(1..=ROWS)).await
 }
 
 /// What is no number counts as 1, and every number as the nearest that is allowed.
@@ -57,21 +83,6 @@ fn count(n: Option<&str>) -> usize {
         Err(_) if !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()) => QUERIES_MAX,
         Err(_) => 1,
     }
-}
-
-fn no_database() -> Response {
-    Response::error(StatusCode::SERVICE_UNAVAILABLE, "no database was named; set POSTGRES_URL")
-}
-
-/// 503 when the database is not to be had right now, 500 when it is there and the demo is at fault.
-fn failed(error: &Error) -> Response {
-    let refused = error.was_sent() == Some(false);
-    if error.is_timeout() || error.is_network() || error.is_closed() || refused {
-        let message = format!("the database is not available: {error}");
-        return Response::error(StatusCode::SERVICE_UNAVAILABLE, &message)
-            .with_header(header::RETRY_AFTER, RETRY_AFTER_S);
-    }
-    Response::error(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
 }
 
 #[cfg(test)]

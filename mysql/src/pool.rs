@@ -1,7 +1,7 @@
 //! `Pool`: opened by settings, shared by the whole process.
 
 use std::future::Future;
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use bytes::BytesMut;

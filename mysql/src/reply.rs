@@ -45,10 +45,10 @@ impl RowBytes {
     #[inline]
     pub(crate) fn into_row(self, reply: Bytes, columns: Arc<Columns>, format: Format) -> Result<Row, Error> {
         match self {
-            RowBytes::Within(range) => Row::new(reply, range, columns, format),
+            RowBytes::Within(range) => Row::new(reply, range, format, columns),
             RowBytes::Joined(bytes) => {
                 let all = 0..bytes.len();
-                Row::new(bytes, all, columns, format)
+                Row::new(bytes, all, format, columns)
             }
         }
     }

@@ -15,10 +15,13 @@
 //!
 //! Source: client/server protocol, "Text Resultset", "Binary Protocol Resultset", "COM_STMT_PREPARE Response".
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use cenote_pool::{End, Expected, Framed, Framer, PeerFault};
 
 use super::cursor::Cursor;
+use crate::pipelining::Host;
 use super::packet::{HEADER_BYTES, Header, PACKET_PAYLOAD_BYTES_MAX};
 use super::status::{EOF_HEADER, ERROR_HEADER, LOCAL_INFILE_HEADER, OK_HEADER, StatusFlags};
 
@@ -58,6 +61,17 @@ pub(crate) struct ReplyFramer {
     sequence: u8,
     /// What ends with the packet that is being skipped.
     end: Option<End>,
+    /// Answers that have ended, counted until it is clear that the server pipelines.
+    answers: u8,
+    /// Who learns from the connection whether its server does.
+    host: Option<Arc<Host>>,
+}
+
+impl ReplyFramer {
+    /// For a connection whose server `host` wants to learn about.
+    pub(crate) fn new(host: Option<Arc<Host>>) -> ReplyFramer {
+        ReplyFramer { host, ..ReplyFramer::default() }
+    }
 }
 
 impl Framer for ReplyFramer {
@@ -77,6 +91,7 @@ impl Framer for ReplyFramer {
             {
                 self.place = Place::Start;
                 self.sequence = 0;
+                self.answers = self.answers.saturating_add(1);
                 return Ok(Framed { consumed, end: Some(end) });
             }
             let rest = input.get(consumed..).unwrap_or_default();
@@ -98,6 +113,12 @@ impl Framer for ReplyFramer {
             self.sequence = header.sequence;
             self.skip_bytes = header.payload_bytes;
             consumed += HEADER_BYTES;
+        }
+    }
+
+    fn lost(&mut self, in_flight: usize) {
+        if let Some(host) = &self.host {
+            host.lost(in_flight, self.answers);
         }
     }
 }

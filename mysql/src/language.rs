@@ -1,0 +1,183 @@
+//! `MySql`: the language of this crate, for the machine in `cenote-pool`, and what a pool keeps of the server.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::BytesMut;
+use cenote_pool::{
+    Address, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements, TlsPeer,
+};
+
+use crate::error::Error;
+use crate::login::{Login, LoginError, Progress, Transport};
+use crate::pipelining::{Host, Hosts};
+use crate::reply;
+use crate::settings::{self, Pipelining, Settings};
+use crate::statement::Statement;
+use crate::wire::framer::ReplyFramer;
+use crate::wire::frontend;
+
+/// The most that `max_allowed_packet` can be: what counts before any server has told its own.
+const MAX_ALLOWED_PACKET_BYTES: usize = 1 << 30;
+
+/// MySQL's language, and what one pool has learned.
+pub(crate) struct MySql {
+    settings: Settings,
+    addresses: Vec<Address>,
+    pub(crate) statements: Statements<Statement, Error>,
+    hosts: Hosts,
+    max_allowed_packet: Arc<AtomicUsize>,
+}
+
+impl MySql {
+    pub(crate) fn new(settings: Settings) -> MySql {
+        MySql {
+            addresses: settings.hosts().iter().map(address).collect(),
+            settings,
+            statements: Statements::default(),
+            hosts: Hosts::default(),
+            max_allowed_packet: Arc::new(AtomicUsize::new(MAX_ALLOWED_PACKET_BYTES)),
+        }
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// What the server that was connected to last takes in one command, in bytes.
+    #[inline]
+    pub(crate) fn max_allowed_packet(&self) -> usize {
+        self.max_allowed_packet.load(Ordering::Relaxed)
+    }
+}
+
+/// The limits of the pool that these settings ask for.
+pub(crate) fn limits(settings: &Settings) -> PoolLimits {
+    PoolLimits {
+        connections_max: settings.pool_size(),
+        waiters_max: settings.waiters_max(),
+        acquire_timeout: settings.acquire_timeout(),
+        connect_timeout: settings.connect_timeout(),
+        lane: LaneLimits {
+            in_flight_max: settings.max_pipeline(),
+            unsent_bytes_max: settings.unsent_bytes_max(),
+            reply_bytes_max: settings.reply_bytes_max(),
+            prepared_max: settings.statement_cache_size(),
+        },
+    }
+}
+
+fn address(host: &settings::Host) -> Address {
+    match host {
+        settings::Host::Tcp { name, port } => Address::Tcp { host: name.clone(), port: *port },
+        settings::Host::Unix { path } => Address::Unix(path.clone()),
+    }
+}
+
+impl Language for MySql {
+    type Framer = ReplyFramer;
+    type Login = ConnectionLogin;
+
+    const SERVER_NAMES_STATEMENTS: bool = true;
+
+    fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    fn login(
+        &self,
+        address: &Address,
+        _attempt: u32,
+        _output: &mut Vec<u8>,
+    ) -> Result<(ConnectionLogin, LoginStep<ReplyFramer>), LoginFailure> {
+        let host = self.hosts.at(address);
+        let pipelines = match self.settings.pipeline() {
+            Pipelining::On => Pipelines::Yes,
+            Pipelining::Auto if host.may_pipeline() => Pipelines::Asked(host),
+            Pipelining::Auto | Pipelining::Off => Pipelines::No,
+        };
+        let (name, unix) = match address {
+            Address::Tcp { host, .. } => (Some(host.clone()), false),
+            Address::Unix(_) => (None, true),
+        };
+        let probes = matches!(pipelines, Pipelines::Asked(_));
+        let login = Login::start(&self.settings, Transport { host: name, unix }, probes);
+        let max_allowed_packet = Arc::clone(&self.max_allowed_packet);
+        Ok((ConnectionLogin { login, pipelines, max_allowed_packet }, LoginStep::NeedsInput))
+    }
+
+    fn append_forget(_: StatementId, handle: Handle, output: &mut Vec<u8>) {
+        frontend::append_close(handle, output);
+    }
+
+    fn handle(reply: &[u8]) -> Option<Handle> {
+        reply::prepared(reply).map(|(handle, _)| Handle(handle))
+    }
+
+    fn fill_in(messages: &mut [u8], handle: Handle) {
+        frontend::fill_in(messages, handle);
+    }
+
+    fn farewell() -> &'static [u8] {
+        frontend::QUIT
+    }
+}
+
+/// Whether a connection's commands may follow each other without waiting.
+enum Pipelines {
+    Yes,
+    No,
+    /// The log-in asks, and this host remembers.
+    Asked(Arc<Host>),
+}
+
+/// The log-in of one connection, and who wants to know what it learns.
+pub(crate) struct ConnectionLogin {
+    login: Login,
+    pipelines: Pipelines,
+    max_allowed_packet: Arc<AtomicUsize>,
+}
+
+impl ConnectionLogin {
+    fn step(&mut self, progress: Result<Progress, LoginError>) -> Result<LoginStep<ReplyFramer>, LoginFailure> {
+        let session = match progress.map_err(|error| self.failure(error))? {
+            Progress::NeedsInput => return Ok(LoginStep::NeedsInput),
+            Progress::NeedsInputWithin(limit) => return Ok(LoginStep::NeedsInputWithin(limit)),
+            Progress::StartTls(request) => return Ok(LoginStep::StartTls(Box::new(request))),
+            Progress::Ready(session) => session,
+        };
+        self.max_allowed_packet.store(session.max_allowed_packet, Ordering::Relaxed);
+        let (host, in_flight_max) = match &self.pipelines {
+            Pipelines::Yes => (None, None),
+            Pipelines::No => (None, Some(1)),
+            Pipelines::Asked(host) => (Some(Arc::clone(host)), None),
+        };
+        Ok(LoginStep::Ready { framer: ReplyFramer::new(host), in_flight_max })
+    }
+
+    fn failure(&self, error: LoginError) -> LoginFailure {
+        let again = matches!(error, LoginError::DoesNotPipeline);
+        if let (true, Pipelines::Asked(host)) = (again, &self.pipelines) {
+            host.does_not_pipeline();
+        }
+        LoginFailure { fatal: error.is_fatal(), again, error: Arc::new(error) }
+    }
+}
+
+impl cenote_pool::Login for ConnectionLogin {
+    type Framer = ReplyFramer;
+
+    fn advance(&mut self, input: &mut BytesMut, output: &mut Vec<u8>) -> Result<LoginStep<ReplyFramer>, LoginFailure> {
+        let progress = self.login.advance(input, output);
+        self.step(progress)
+    }
+
+    fn tls_started(&mut self, _: &TlsPeer, output: &mut Vec<u8>) -> Result<LoginStep<ReplyFramer>, LoginFailure> {
+        let progress = self.login.tls_started(output);
+        self.step(progress)
+    }
+
+    fn unanswered(&mut self) -> Option<LoginFailure> {
+        self.login.unanswered().map(|error| self.failure(error))
+    }
+}
