@@ -1,16 +1,16 @@
 //! Authentication: what the server can ask for, and the client's half of each method.
 //!
-//! Cleartext, MD5 and SCRAM-SHA-256 (without channel binding, which needs TLS); the arithmetic is
+//! Cleartext, MD5 and SCRAM-SHA-256, over TLS bound to the server's certificate; the arithmetic is
 //! `postgres-protocol`'s. In which order requests may come is the login's business. No socket, no clock; the
 //! nonce of SCRAM is the only randomness.
 //!
-//! Source: protocol chapters "Start-up", "SASL Authentication"; RFC 5802, RFC 7677.
+//! Source: protocol chapters "Start-up", "SASL Authentication"; RFC 5802, RFC 7677, RFC 5929.
 
 use postgres_protocol::authentication::md5_hash;
-use postgres_protocol::authentication::sasl::{ChannelBinding, SCRAM_SHA_256, ScramSha256};
+use postgres_protocol::authentication::sasl::{self, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256};
 
 use crate::login::LoginError;
-use crate::settings::Password;
+use crate::settings::{ChannelBinding, Password};
 
 /// The least a server hashes a password with since SCRAM came to Postgres. Fewer rounds would make
 /// what is sent to a false server cheap to guess from.
@@ -66,12 +66,62 @@ pub(crate) fn md5_answer(user: &str, password: &Password, salt: [u8; 4]) -> Stri
     md5_hash(user.as_bytes(), password.as_bytes(), salt)
 }
 
-/// Picks SCRAM-SHA-256 out of the mechanisms on offer; it is the only one spoken. Without TLS its `-PLUS`
-/// form cannot be taken up.
-pub(crate) fn choose_mechanism(offered: &[u8]) -> Result<&'static str, LoginError> {
+/// What the log-in goes through, so far as a password can be bound to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Channel {
+    /// Nothing that is encrypted here.
+    Plain,
+    /// TLS; `tls-server-end-point` of the server's certificate, if that defines one.
+    Tls { end_point: Option<Vec<u8>> },
+}
+
+/// The mechanism of SCRAM to use, and what its first message says of channel binding.
+pub(crate) struct Mechanism {
+    pub(crate) name: &'static str,
+    binding: sasl::ChannelBinding,
+}
+
+/// Picks one of the two mechanisms spoken, SCRAM-SHA-256 and its `-PLUS` form, out of those on offer.
+///
+/// The first message tells the server which of three is true, and the server checks it (RFC 5802, section 6): `p`, the
+/// password is bound to the channel; `y`, we could bind it, but `-PLUS` was not on offer (who took it from the list on
+/// the way is found out now); `n`, we cannot or do not want to.
+pub(crate) fn choose_mechanism(
+    offered: &[u8],
+    channel: &Channel,
+    wanted: ChannelBinding,
+) -> Result<Mechanism, LoginError> {
     let names = || offered.split(|byte| *byte == 0).take_while(|name| !name.is_empty());
-    if names().any(|name| name == SCRAM_SHA_256.as_bytes()) {
-        return Ok(SCRAM_SHA_256);
+    let offers = |mechanism: &str| names().any(|name| name == mechanism.as_bytes());
+    let plus = offers(SCRAM_SHA_256_PLUS);
+    let binding = match (channel, wanted) {
+        (Channel::Plain, ChannelBinding::Require) => {
+            return Err(LoginError::Caller(
+                "`channel_binding` is `require`, and this connection has no TLS to bind the password to".to_owned(),
+            ));
+        }
+        (Channel::Plain, _) if plus => {
+            return Err(LoginError::peer(
+                "the server offers SCRAM-SHA-256-PLUS, which goes with TLS, where there is none: something in between may \
+                 have taken the encryption off",
+            ));
+        }
+        (Channel::Tls { end_point: Some(end_point) }, ChannelBinding::Prefer | ChannelBinding::Require) if plus => {
+            let binding = sasl::ChannelBinding::tls_server_end_point(end_point.clone());
+            return Ok(Mechanism { name: SCRAM_SHA_256_PLUS, binding });
+        }
+        (Channel::Tls { end_point }, ChannelBinding::Require) => {
+            let why = match end_point {
+                Some(_) => "the server does not offer SCRAM-SHA-256-PLUS",
+                None => "to a certificate of this server's kind nothing can be bound (its signature has no hash)",
+            };
+            return Err(LoginError::Caller(format!("`channel_binding` is `require`, and {why}")));
+        }
+        (Channel::Tls { end_point: Some(_) }, ChannelBinding::Prefer) => sasl::ChannelBinding::unrequested(),
+        (Channel::Plain | Channel::Tls { .. }, _) => sasl::ChannelBinding::unsupported(),
+    };
+    if offers(SCRAM_SHA_256) {
+        return Ok(Mechanism { name: SCRAM_SHA_256, binding });
     }
     let listed = names().map(String::from_utf8_lossy).collect::<Vec<_>>().join(", ");
     let shown: String = listed.chars().filter(|c| !c.is_control()).take(MECHANISMS_SHOWN_MAX).collect();
@@ -88,9 +138,8 @@ pub(crate) struct ScramProved(ScramSha256);
 
 impl ScramStarted {
     /// Starts the exchange; gives the client's first message, too.
-    pub(crate) fn new(password: &Password) -> (ScramStarted, Vec<u8>) {
-        // `n`: without TLS this client cannot bind to a channel, whatever the server can.
-        let scram = ScramSha256::new(password.as_bytes(), ChannelBinding::unsupported());
+    pub(crate) fn new(password: &Password, mechanism: Mechanism) -> (ScramStarted, Vec<u8>) {
+        let scram = ScramSha256::new(password.as_bytes(), mechanism.binding);
         let message = scram.message().to_vec();
         (ScramStarted(scram), message)
     }
@@ -174,25 +223,56 @@ mod tests {
         }
     }
 
+    /// The mechanism and the first byte of its first message, or the error.
+    fn chosen(offered: &str, channel: &Channel, wanted: ChannelBinding) -> Result<(&'static str, char), LoginError> {
+        let mechanism = choose_mechanism(offered.as_bytes(), channel, wanted)?;
+        let name = mechanism.name;
+        let (_, message) = ScramStarted::new(&Password::new("p"), mechanism);
+        Ok((name, char::from(message[0])))
+    }
+
     #[test]
     fn mechanisms() {
-        for offered in
-            ["SCRAM-SHA-256\0\0", "SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0", "X\0SCRAM-SHA-256\0", "SCRAM-SHA-256"]
-        {
-            assert_eq!(choose_mechanism(offered.as_bytes()).unwrap(), "SCRAM-SHA-256", "{offered:?}");
-        }
-        let refused = [
-            ("SCRAM-SHA-256-PLUS\0OAUTHBEARER\0\0", "(SCRAM-SHA-256-PLUS, OAUTHBEARER)"),
-            ("\0SCRAM-SHA-256\0", "()"),
-            ("", "()"),
-            ("A\nB\0", "(AB)"),
+        use ChannelBinding::{Disable, Prefer, Require};
+        let (both, plain, plus) =
+            ("SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0", "SCRAM-SHA-256\0\0", "SCRAM-SHA-256-PLUS\0\0");
+        let tls = Channel::Tls { end_point: Some(vec![7; 32]) };
+        let unbindable = Channel::Tls { end_point: None };
+        let (scram, scram_plus) = ("SCRAM-SHA-256", "SCRAM-SHA-256-PLUS");
+        let table = [
+            (plain, &Channel::Plain, Disable, Ok((scram, 'n'))),
+            (plain, &Channel::Plain, Prefer, Ok((scram, 'n'))),
+            (plain, &Channel::Plain, Require, Err("has no TLS")),
+            (both, &Channel::Plain, Disable, Err("taken the encryption off")),
+            (both, &Channel::Plain, Prefer, Err("taken the encryption off")),
+            (both, &Channel::Plain, Require, Err("has no TLS")),
+            (plain, &tls, Disable, Ok((scram, 'n'))),
+            (plain, &tls, Prefer, Ok((scram, 'y'))),
+            (plain, &tls, Require, Err("does not offer SCRAM-SHA-256-PLUS")),
+            (both, &tls, Disable, Ok((scram, 'n'))),
+            (both, &tls, Prefer, Ok((scram_plus, 'p'))),
+            (both, &tls, Require, Ok((scram_plus, 'p'))),
+            (plus, &tls, Disable, Err("not supported (SCRAM-SHA-256-PLUS)")),
+            (plus, &tls, Prefer, Ok((scram_plus, 'p'))),
+            (both, &unbindable, Prefer, Ok((scram, 'n'))),
+            (plain, &unbindable, Prefer, Ok((scram, 'n'))),
+            (both, &unbindable, Require, Err("nothing can be bound")),
+            ("X\0SCRAM-SHA-256\0", &tls, Prefer, Ok((scram, 'y'))),
+            ("SCRAM-SHA-256", &Channel::Plain, Prefer, Ok((scram, 'n'))),
+            ("X\0OAUTHBEARER\0\0", &Channel::Plain, Prefer, Err("(X, OAUTHBEARER)")),
+            ("\0SCRAM-SHA-256\0", &Channel::Plain, Prefer, Err("()")),
+            ("", &Channel::Plain, Prefer, Err("()")),
+            ("A\nB\0", &Channel::Plain, Prefer, Err("(AB)")),
         ];
-        for (offered, shown) in refused {
-            let error = choose_mechanism(offered.as_bytes()).unwrap_err();
-            assert!(error.to_string().contains(shown), "{offered:?}: {error}");
-            assert!(error.is_fatal());
+        for (offered, channel, wanted, expected) in table {
+            let what = format!("{offered:?} {channel:?} {wanted:?}");
+            match (chosen(offered, channel, wanted), expected) {
+                (Ok(chosen), Ok(expected)) => assert_eq!(chosen, expected, "{what}"),
+                (Err(error), Err(words)) => assert!(error.to_string().contains(words), "{what}: {error}"),
+                (chosen, expected) => panic!("{what}: {chosen:?}, not {expected:?}"),
+            }
         }
-        let error = choose_mechanism("x".repeat(60_000).as_bytes()).unwrap_err();
+        let error = chosen(&"x".repeat(60_000), &Channel::Plain, Prefer).unwrap_err();
         assert!(error.to_string().len() < 400, "{error}");
     }
 
@@ -231,9 +311,10 @@ mod tests {
         #[test]
         fn any_bytes_are_answered(bytes in proptest::collection::vec(any::<u8>(), 0..128)) {
             let _ = AuthRequest::parse(&bytes);
-            let _ = choose_mechanism(&bytes);
+            let _ = choose_mechanism(&bytes, &Channel::Plain, ChannelBinding::Prefer);
             let _ = check_iterations(&bytes);
-            let (started, _) = ScramStarted::new(&Password::new("p"));
+            let mechanism = choose_mechanism(b"SCRAM-SHA-256\0", &Channel::Plain, ChannelBinding::Prefer).unwrap();
+            let (started, _) = ScramStarted::new(&Password::new("p"), mechanism);
             let _ = started.prove(&bytes);
         }
     }

@@ -104,7 +104,7 @@ impl Error {
             Kind::Caller(_) | Kind::Conversion { .. } | Kind::RowCount(_) | Kind::Settings(_) => true,
             Kind::Pool { failure, .. } => {
                 matches!(failure, Failure::ReplyTooLarge { .. })
-                    || matches!(self.login_failure(), Some(LoginError::Caller(_)))
+                    || self.login_failure().is_some_and(LoginError::is_caller)
             }
             Kind::Server(_) | Kind::Peer(_) => false,
         }
@@ -127,7 +127,7 @@ impl Error {
         match &self.0.kind {
             Kind::Peer(_) => true,
             Kind::Pool { failure: Failure::Lost { loss, .. }, .. } => matches!(loss.cause, LossCause::Peer(_)),
-            _ => matches!(self.login_failure(), Some(LoginError::Peer(_))),
+            _ => self.login_failure().is_some_and(LoginError::is_peer),
         }
     }
 

@@ -4,7 +4,8 @@ use std::sync::{Arc, RwLock};
 
 use bytes::BytesMut;
 use cenote_pool::{
-    Address, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements, TlsPeer,
+    Address, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements, TlsFailure,
+    TlsPeer,
 };
 
 use crate::error::Error;
@@ -94,12 +95,16 @@ impl Language for Postgres {
 
     fn login(
         &self,
-        _address: &Address,
-        _attempt: u32,
+        address: &Address,
+        attempt: u32,
         output: &mut Vec<u8>,
     ) -> Result<(Login, LoginStep<ReplyFramer>), LoginFailure> {
-        let login = Login::start(&self.settings, output).map_err(failure)?;
-        Ok((login, LoginStep::NeedsInput))
+        let place = self.addresses.iter().position(|known| known == address);
+        let host = place.and_then(|place| self.settings.hosts().get(place));
+        let started = host.ok_or_else(|| LoginError::Caller("an address that is none of the hosts".to_owned()));
+        let started = started.and_then(|host| Login::start(&self.settings, host, attempt, output));
+        let (login, progress) = started.map_err(|error| failure(error, false))?;
+        Ok((login, step(progress)))
     }
 
     fn append_forget(statement: StatementId, _: Handle, output: &mut Vec<u8>) {
@@ -116,17 +121,33 @@ impl cenote_pool::Login for Login {
     type Framer = ReplyFramer;
 
     fn advance(&mut self, input: &mut BytesMut, output: &mut Vec<u8>) -> Result<LoginStep<ReplyFramer>, LoginFailure> {
-        match Login::advance(self, input, output).map_err(failure)? {
-            Progress::NeedsInput => Ok(LoginStep::NeedsInput),
-            Progress::Ready(_session) => Ok(LoginStep::Ready { framer: ReplyFramer::default(), in_flight_max: None }),
-        }
+        let progress = Login::advance(self, input, output);
+        progress.map(step).map_err(|error| {
+            let again = self.is_worth_another(&error);
+            failure(error, again)
+        })
     }
 
-    fn tls_started(&mut self, _peer: &TlsPeer, _output: &mut Vec<u8>) -> Result<LoginStep<ReplyFramer>, LoginFailure> {
-        Err(failure(LoginError::Caller("TLS was not asked for".to_owned())))
+    fn tls_started(&mut self, peer: &TlsPeer, output: &mut Vec<u8>) -> Result<LoginStep<ReplyFramer>, LoginFailure> {
+        Login::tls_started(self, peer, output).map_err(|error| failure(error, false))?;
+        Ok(LoginStep::NeedsInput)
+    }
+
+    fn tls_failed(&mut self, reason: TlsFailure) -> LoginFailure {
+        let error = Login::tls_failed(self, reason);
+        let again = self.is_worth_another(&error);
+        failure(error, again)
     }
 }
 
-fn failure(error: LoginError) -> LoginFailure {
-    LoginFailure { fatal: error.is_fatal(), again: false, error: Arc::new(error) }
+fn step(progress: Progress) -> LoginStep<ReplyFramer> {
+    match progress {
+        Progress::NeedsInput => LoginStep::NeedsInput,
+        Progress::StartTls(request) => LoginStep::StartTls(Box::new(request)),
+        Progress::Ready(_session) => LoginStep::Ready { framer: ReplyFramer::default(), in_flight_max: None },
+    }
+}
+
+fn failure(error: LoginError, again: bool) -> LoginFailure {
+    LoginFailure { fatal: error.is_fatal(), again, error: Arc::new(error) }
 }

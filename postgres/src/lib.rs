@@ -48,13 +48,15 @@ mod type_catalogue;
 mod wire;
 
 pub use batch::{Batch, BatchResult};
-pub use cenote_pool::{LaneStats, PoolStats};
+pub use cenote_pool::{LaneStats, PoolStats, TlsVersion};
 pub use error::Error;
 pub use from_row::FromRow;
 pub use pool::{IntoSettings, Pool};
 pub use row::{Column, Row, RowIndex};
 pub use server_error::{Notice, ServerError, Severity, SqlState};
-pub use settings::{AuthMethod, Host, Password, Settings, SettingsBuilder, SettingsError, SslMode};
+pub use settings::{
+    AuthMethod, ChannelBinding, Host, Password, Settings, SettingsBuilder, SettingsError, SslMode, SslNegotiation, SslRootCert,
+};
 
 /// The values: traits and types of the `postgres-types` crate.
 pub use postgres_types as types;

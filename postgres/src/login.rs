@@ -1,21 +1,24 @@
 //! `Login`: the start-up dialogue, from the StartupMessage to the first ReadyForQuery, as bytes in and bytes out.
 //!
 //! ```text
+//! TlsAsked --> TlsStarting --.
+//!     \-------- no TLS -------v
 //! Asked --> PasswordSent ----------------------------.
 //!   |  \--> ScramStarted --> ScramProved --> Verified --> Starting --> Session
 //!   '-------------- trusted ---------------------------^
 //! ```
 //!
-//! No socket, no clock and no TLS: the caller reads, writes and sets the time limit. Whatever the server sends
+//! No socket, no clock and no cryptography of TLS: the caller reads, writes, encrypts and sets the time limit. Whatever the server sends
 //! costs a bounded amount of memory and of messages, and no more work than the capped hashing of a password.
 //!
 //! Asked for at start-up is what decoding relies on: `client_encoding` (text is UTF-8) and `DateStyle` (text forms
 //! of dates are ISO). `extra_float_digits` is left out: floats travel in binary, its default has been exact since
 //! Postgres 12, and poolers refuse it at start-up.
 //!
-//! Source: protocol chapters "Start-up" and "Message Formats", version 3.0.
+//! Source: protocol chapters "Start-up", "SSL Session Encryption" and "Message Formats", version 3.0.
 
 mod error;
+mod opening;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -24,15 +27,21 @@ use std::mem;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::auth::{self, AuthRequest, ScramProved, ScramStarted};
+use cenote_pool::{TlsFailure, TlsPeer, TlsRequest};
+
+use crate::auth::{self, AuthRequest, Channel, ScramProved, ScramStarted};
 use crate::server_error::ServerError;
-use crate::settings::{AuthMethod, Password, Settings};
+use crate::settings::{APPLICATION_PROTOCOL, AuthMethod, ChannelBinding, Host, Password, Settings, SslMode};
 
 pub(crate) use error::LoginError;
+use opening::Opening;
 pub(crate) use session::Session;
 
 /// Version 3.0, which everything speaks.
 const PROTOCOL_VERSION: u32 = 3 << 16;
+
+/// SSLRequest: its length, and a number in the place of a version.
+const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 0x04, 0xd2, 0x16, 0x2f];
 
 /// The server reads no longer start-up message (`MAX_STARTUP_PACKET_LENGTH`).
 const STARTUP_BYTES_MAX: usize = 10_000;
@@ -53,6 +62,11 @@ const SECRET_KEY_BYTES: std::ops::RangeInclusive<usize> = 4..=256;
 /// A log-in under way.
 pub(crate) struct Login {
     settings: Settings,
+    /// The host's name as it was given; `None` on a Unix socket.
+    host: Option<String>,
+    attempt: u32,
+    opening: Opening,
+    channel: Channel,
     state: State,
     session: Session,
     messages: usize,
@@ -62,11 +76,17 @@ pub(crate) struct Login {
 pub(crate) enum Progress {
     /// Send what was appended to the output, then come back with more input.
     NeedsInput,
+    /// TLS begins here: what was appended is sent, and nothing may have come that was not taken.
+    StartTls(TlsRequest),
     /// The server is ready for queries.
     Ready(Session),
 }
 
 enum State {
+    /// The question for TLS is out.
+    TlsAsked,
+    /// TLS is being set up.
+    TlsStarting,
     /// The StartupMessage is out; the server says how it wants the user authenticated.
     Asked,
     /// A password is out, in clear or hashed; the server's verdict is next.
@@ -82,14 +102,79 @@ enum State {
 }
 
 impl Login {
-    /// Begins: appends the StartupMessage to `output`.
+    /// Begins with whatever `sslmode` has come first in this `attempt`, which counts from 0: appends the StartupMessage
+    /// or the question for TLS to `output`, or says that TLS begins.
     ///
     /// # Errors
     ///
     /// If the settings take more room than a server gives them.
-    pub(crate) fn start(settings: &Settings, output: &mut Vec<u8>) -> Result<Login, LoginError> {
-        write_startup(settings, output)?;
-        Ok(Login { settings: settings.clone(), state: State::Asked, session: Session::default(), messages: 0 })
+    pub(crate) fn start(
+        settings: &Settings,
+        host: &Host,
+        attempt: u32,
+        output: &mut Vec<u8>,
+    ) -> Result<(Login, Progress), LoginError> {
+        let host = match host {
+            Host::Tcp { name, .. } => Some(name.clone()),
+            Host::Unix { .. } => None,
+        };
+        let opening = Opening::choose(settings.ssl(), attempt, host.is_none());
+        let state = match opening {
+            Opening::Plain => State::Asked,
+            Opening::Ask => State::TlsAsked,
+            Opening::Direct => State::TlsStarting,
+        };
+        let settings = settings.clone();
+        let session = Session::default();
+        let login = Login { settings, host, attempt, opening, channel: Channel::Plain, state, session, messages: 0 };
+        let progress = match opening {
+            Opening::Plain => {
+                write_startup(&login.settings, output)?;
+                Progress::NeedsInput
+            }
+            Opening::Ask => {
+                output.extend_from_slice(&SSL_REQUEST);
+                Progress::NeedsInput
+            }
+            Opening::Direct => Progress::StartTls(login.tls_request()),
+        };
+        Ok((login, progress))
+    }
+
+    fn tls_request(&self) -> TlsRequest {
+        TlsRequest { settings: self.settings.ssl().tls(), host: self.host.clone() }
+    }
+
+    /// TLS is there: appends the StartupMessage, which from here on only the server can read.
+    ///
+    /// # Errors
+    ///
+    /// If the server took up TLS without saying that it is for Postgres, where it was not asked first.
+    pub(crate) fn tls_started(&mut self, peer: &TlsPeer, output: &mut Vec<u8>) -> Result<(), LoginError> {
+        if !matches!(mem::replace(&mut self.state, State::Over), State::TlsStarting) {
+            return Err(LoginError::peer("TLS that is not due"));
+        }
+        if self.opening == Opening::Direct && peer.application_protocol.as_deref() != Some(APPLICATION_PROTOCOL) {
+            return Err(LoginError::peer(
+                "the server speaks TLS, but does not say that it is a Postgres server (17 or later), as \
+                 sslnegotiation=direct needs it",
+            ));
+        }
+        self.channel = Channel::Tls { end_point: peer.server_end_point() };
+        write_startup(&self.settings, output)?;
+        self.state = State::Asked;
+        Ok(())
+    }
+
+    /// TLS did not come about.
+    pub(crate) fn tls_failed(&mut self, failure: TlsFailure) -> LoginError {
+        self.state = State::Over;
+        LoginError::Tls(failure)
+    }
+
+    /// Whether `error`, which ended this log-in, may be different in the next attempt.
+    pub(crate) fn is_worth_another(&self, error: &LoginError) -> bool {
+        self.opening.is_worth_the_other(self.settings.ssl_mode(), self.attempt, error)
     }
 
     /// Consumes whole messages off the front of `input`, and appends answers to `output`.
@@ -101,11 +186,46 @@ impl Login {
     /// The log-in is over, and with it the connection. Nothing that was appended to `output` in this call needs
     /// to be sent.
     pub(crate) fn advance(&mut self, input: &mut BytesMut, output: &mut Vec<u8>) -> Result<Progress, LoginError> {
-        let progress = self.handle_messages(input, output);
+        let progress = match self.state {
+            State::TlsAsked => self.handle_answer(input, output),
+            _ => self.handle_messages(input, output),
+        };
         if progress.is_err() {
             self.state = State::Over;
         }
         progress
+    }
+
+    /// The one byte that answers the question for TLS. It and all before TLS may come from anybody in between.
+    fn handle_answer(&mut self, input: &mut BytesMut, output: &mut Vec<u8>) -> Result<Progress, LoginError> {
+        let Some(answer) = input.first().copied() else { return Ok(Progress::NeedsInput) };
+        input.advance(1);
+        match (answer, self.settings.ssl_mode()) {
+            (b'S', _) => {
+                self.state = State::TlsStarting;
+                Ok(Progress::StartTls(self.tls_request()))
+            }
+            (b'N', _) if !input.is_empty() => Err(LoginError::peer("bytes behind the answer to the question for TLS")),
+            (b'N', SslMode::Prefer) => {
+                write_startup(&self.settings, output)?;
+                self.state = State::Asked;
+                Ok(Progress::NeedsInput)
+            }
+            (b'N', SslMode::Allow) => Err(LoginError::Caller(
+                "the server does not let us in without TLS, and does not support TLS".to_owned(),
+            )),
+            (b'N', mode) => Err(LoginError::Caller(format!(
+                "the server does not support TLS, which sslmode={} demands; nothing was sent to it",
+                mode.name()
+            ))),
+            (b'E', _) => Err(LoginError::peer(
+                "the server answered the question for TLS with an error; what it says is not shown, since before TLS \
+                 anybody could have said it",
+            )),
+            _ => Err(LoginError::peer(
+                "an answer to the question for TLS that is neither yes nor no; is this a Postgres server?",
+            )),
+        }
     }
 
     fn handle_messages(&mut self, input: &mut BytesMut, output: &mut Vec<u8>) -> Result<Progress, LoginError> {
@@ -183,6 +303,11 @@ impl Login {
     /// Answers an authentication request that is due, and refuses any other.
     fn authenticate(&self, state: State, request: &AuthRequest<'_>, output: &mut Vec<u8>) -> Result<State, LoginError> {
         match (state, request) {
+            (State::Asked, request) if !self.can_bind(request) => Err(LoginError::Caller(
+                "`channel_binding` is `require`, and the server asks for no password, or for one that is not bound to \
+                 anything"
+                    .to_owned(),
+            )),
             (State::Asked, AuthRequest::Ok) => {
                 self.allow(AuthMethod::None)?;
                 Ok(State::Starting)
@@ -199,10 +324,11 @@ impl Login {
                 Ok(State::PasswordSent)
             }
             (State::Asked, AuthRequest::Sasl(offered)) => {
-                let mechanism = auth::choose_mechanism(offered)?;
+                let mechanism = auth::choose_mechanism(offered, &self.channel, self.settings.channel_binding())?;
                 self.allow(AuthMethod::ScramSha256)?;
-                let (started, message) = ScramStarted::new(self.password()?);
-                write_sasl_start(mechanism, &message, output);
+                let name = mechanism.name;
+                let (started, message) = ScramStarted::new(self.password()?, mechanism);
+                write_sasl_start(name, &message, output);
                 Ok(State::ScramStarted(started))
             }
             (State::ScramStarted(started), AuthRequest::SaslContinue(server_first)) => {
@@ -224,6 +350,12 @@ impl Login {
             ))),
             _ => Err(LoginError::peer("an authentication request that is not due")),
         }
+    }
+
+    /// Whether what the server asks for can be bound to the channel, where the settings demand that.
+    fn can_bind(&self, request: &AuthRequest<'_>) -> bool {
+        let unbound = matches!(request, AuthRequest::Ok | AuthRequest::Cleartext | AuthRequest::Md5 { .. });
+        !unbound || self.settings.channel_binding() != ChannelBinding::Require
     }
 
     fn allow(&self, method: AuthMethod) -> Result<(), LoginError> {

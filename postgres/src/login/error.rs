@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use cenote_pool::TlsFailure;
+
 use crate::server_error::{ServerError, SqlState};
 
 /// Why a log-in failed, by whose fault it was. Never holds the password.
@@ -14,6 +16,8 @@ pub(crate) enum LoginError {
     Peer(String),
     /// The settings do not fit what this server asks for.
     Caller(String),
+    /// TLS was to be, and did not come about.
+    Tls(TlsFailure),
 }
 
 impl LoginError {
@@ -30,7 +34,24 @@ impl LoginError {
             LoginError::Server(error) => refuses_for_good(error.code()),
             LoginError::Peer(_) => false,
             LoginError::Caller(_) => true,
+            LoginError::Tls(failure) => failure.is_lasting(),
         }
+    }
+
+    /// What the settings, or a file they name, would have to change.
+    pub(crate) fn is_caller(&self) -> bool {
+        matches!(self, LoginError::Caller(_) | LoginError::Tls(TlsFailure::Settings(_) | TlsFailure::Refused(_)))
+    }
+
+    /// What is at the other end is not what it should be.
+    pub(crate) fn is_peer(&self) -> bool {
+        use TlsFailure::{Broken, Injected, Untrusted};
+        matches!(self, LoginError::Peer(_) | LoginError::Tls(Broken(_) | Injected | Untrusted(_)))
+    }
+
+    /// The two sides did not come to terms about TLS, though nobody did wrong.
+    pub(super) fn is_tls_failed(&self) -> bool {
+        matches!(self, LoginError::Tls(TlsFailure::Broken(_) | TlsFailure::Refused(_)))
     }
 }
 
@@ -49,6 +70,7 @@ impl fmt::Display for LoginError {
             LoginError::Server(error) => error.fmt(f),
             LoginError::Peer(words) => write!(f, "protocol broken at log-in: {words}"),
             LoginError::Caller(words) => f.write_str(words),
+            LoginError::Tls(failure) => failure.fmt(f),
         }
     }
 }

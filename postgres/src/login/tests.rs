@@ -38,10 +38,17 @@ struct Ending {
 
 /// Runs a log-in against `server`, which is shown what the client has sent since it was last asked, and gives its
 /// next flight; an empty one ends the dialogue.
+/// A log-in that begins with the StartupMessage.
+fn start(settings: &Settings, output: &mut Vec<u8>) -> Result<Login, LoginError> {
+    let (login, progress) = Login::start(settings, &settings.hosts()[0], 0, output)?;
+    assert!(matches!(progress, Progress::NeedsInput));
+    Ok(login)
+}
+
 fn run(settings: &Settings, arrival: Arrival, mut server: impl FnMut(&[u8]) -> Vec<u8>) -> Ending {
     let mut output = Vec::new();
     let mut input = BytesMut::new();
-    let mut login = match Login::start(settings, &mut output) {
+    let mut login = match start(settings, &mut output) {
         Ok(login) => login,
         Err(error) => return Ending { words: format!("error: {error}"), sent: Vec::new() },
     };
@@ -57,6 +64,7 @@ fn run(settings: &Settings, arrival: Arrival, mut server: impl FnMut(&[u8]) -> V
             input.extend_from_slice(piece);
             match login.advance(&mut input, &mut output) {
                 Ok(Progress::NeedsInput) => {}
+                Ok(Progress::StartTls(_)) => break 'dialogue "TLS".to_owned(),
                 Ok(Progress::Ready(session)) => {
                     break 'dialogue format!("ready: {session:?} key {:?}", session.secret_key);
                 }
@@ -130,7 +138,7 @@ const STARTED: &str = "ready: Session { process_id: 42, parameters: [(\"server_v
                        (\"client_encoding\", \"UTF8\")], notices: [], .. } key [1, 2, 3, 4]";
 
 fn settings(text: &str) -> Settings {
-    Settings::from_url(&format!("user=app {text}")).unwrap()
+    Settings::from_url(&format!("user=app sslmode=disable {text}")).unwrap()
 }
 
 fn fatal(code: &str) -> Vec<u8> {
@@ -140,7 +148,7 @@ fn fatal(code: &str) -> Vec<u8> {
 #[test]
 fn the_startup_message() {
     let mut output = b"before".to_vec();
-    Login::start(&settings("dbname=shop application_name=a options='-c b=c'"), &mut output).unwrap();
+    start(&settings("dbname=shop application_name=a options='-c b=c'"), &mut output).unwrap();
     let body = b"\0\x03\0\0user\0app\0database\0shop\0client_encoding\0UTF8\0DateStyle\0ISO\0\
                  application_name\0a\0options\0-c b=c\0\0";
     let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
@@ -151,7 +159,7 @@ fn the_startup_message() {
 fn a_startup_message_too_long_for_the_server_is_not_sent() {
     let long = settings("").to_builder().options("x".repeat(10_000)).build().unwrap();
     let mut output = Vec::new();
-    let error = Login::start(&long, &mut output).err().unwrap();
+    let error = start(&long, &mut output).err().unwrap();
     assert!(error.is_fatal() && error.to_string().contains("10000"), "{error}");
     assert!(output.is_empty());
 }
@@ -170,7 +178,7 @@ fn cleartext() {
 
 #[test]
 fn md5() {
-    let user = Settings::from_url("user=md5_user password=password").unwrap();
+    let user = Settings::from_url("user=md5_user password=password sslmode=disable").unwrap();
     let ending = play(&user, &[auth(5, &[0x2a, 0x3d, 0x8f, 0xe0]), [ok(), started()].concat()]);
     let answer = message(b'p', b"md562af4dd09bbb41884907a838a3233294\0");
     assert_eq!(ending, Ending { words: STARTED.to_owned(), sent: answer });
@@ -193,7 +201,7 @@ fn what_a_session_knows() {
     ]
     .concat();
     let mut output = Vec::new();
-    let mut login = Login::start(&settings(""), &mut output).unwrap();
+    let mut login = start(&settings(""), &mut output).unwrap();
     let progress = login.advance(&mut BytesMut::from(&flight[..]), &mut output);
     let Ok(Progress::Ready(session)) = progress else { panic!("not ready") };
     assert_eq!(session.parameter("TimeZone"), Some("Europe/Paris"));
@@ -228,7 +236,7 @@ fn the_servers_refusal_is_passed_on_from_every_state() {
 #[test]
 fn a_refusal_keeps_every_field() {
     let mut output = Vec::new();
-    let mut login = Login::start(&settings(""), &mut output).unwrap();
+    let mut login = start(&settings(""), &mut output).unwrap();
     let error = login.advance(&mut BytesMut::from(&fatal("53300")[..]), &mut output).err().unwrap();
     let LoginError::Server(server) = &error else { panic!("{error}") };
     assert_eq!(server.code().code(), "53300");
@@ -257,7 +265,7 @@ fn what_the_settings_do_not_fit() {
         (&none, auth(2, b""), "Kerberos V5"),
         (&none, auth(7, b""), "GSSAPI"),
         (&none, auth(9, b""), "SSPI"),
-        (&none, auth(10, b"SCRAM-SHA-256-PLUS\0OAUTHBEARER\0\0"), "(SCRAM-SHA-256-PLUS, OAUTHBEARER)"),
+        (&none, auth(10, b"SCRAM-SHA-1\0OAUTHBEARER\0\0"), "(SCRAM-SHA-1, OAUTHBEARER)"),
         (&settings("password=x require_auth=scram-sha-256"), ok(), "`none`"),
         (&settings("password=x require_auth=scram-sha-256"), auth(3, b""), "`password`"),
         (&settings("password=x require_auth=scram-sha-256"), auth(5, b"salt"), "`md5`"),
@@ -354,7 +362,7 @@ fn what_breaks_the_protocol() {
 #[test]
 fn bytes_after_the_log_in_are_refused() {
     let mut output = Vec::new();
-    let mut login = Login::start(&settings(""), &mut output).unwrap();
+    let mut login = start(&settings(""), &mut output).unwrap();
     let flight = [ok(), started(), vec![b'N']].concat();
     let error = login.advance(&mut BytesMut::from(&flight[..]), &mut output).err().unwrap();
     assert!(matches!(error, LoginError::Peer(_)), "{error}");
@@ -364,7 +372,7 @@ fn bytes_after_the_log_in_are_refused() {
 fn notices_are_kept_up_to_a_limit() {
     let notice = message(b'N', b"SNOTICE\0Mn\0\0");
     let mut output = Vec::new();
-    let mut login = Login::start(&settings(""), &mut output).unwrap();
+    let mut login = start(&settings(""), &mut output).unwrap();
     let flight = [ok(), notice.repeat(500), message(b'Z', b"I")].concat();
     let progress = login.advance(&mut BytesMut::from(&flight[..]), &mut output);
     let Ok(Progress::Ready(session)) = progress else { panic!("not ready") };
@@ -396,7 +404,7 @@ proptest! {
         for stream in [[&prologue[..], &bytes].concat(), [&prologue[..], &messages, &requests, &bytes].concat()] {
             let mut output = Vec::new();
             let mut input = BytesMut::new();
-            let mut login = Login::start(&settings("password=x"), &mut output).unwrap();
+            let mut login = start(&settings("password=x"), &mut output).unwrap();
             for piece in stream.chunks(piece_bytes) {
                 input.extend_from_slice(piece);
                 if !matches!(login.advance(&mut input, &mut output), Ok(Progress::NeedsInput)) {

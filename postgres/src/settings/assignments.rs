@@ -8,7 +8,6 @@ use super::error::SettingsError;
 use super::host;
 use super::names;
 use super::password::Password;
-use super::ssl_mode::SslMode;
 use super::value::{read_bytes, read_count, read_duration};
 use super::{Lookup, Settings};
 
@@ -37,6 +36,9 @@ impl Assignments {
         if !self.has(name) {
             self.said.push(name);
         }
+        if name == "ssl" {
+            self.said.push("sslmode");
+        }
         let builder = &mut self.builder;
         match name {
             "host" => self.host = Some(value.to_owned()),
@@ -48,7 +50,6 @@ impl Assignments {
             "application_name" => builder.application_name = Some(value.to_owned()),
             "options" => builder.options = Some(value.to_owned()),
             "connect_timeout" => builder.connect_timeout = Some(read_duration(name, value)?),
-            "sslmode" => builder.ssl_mode = Some(SslMode::read(value)?),
             "require_auth" => builder.auth_methods = AuthMethods::read(value)?,
             "pool_size" => builder.pool_size = Some(read_count(name, value)?),
             "max_pipeline" => builder.max_pipeline = Some(read_count(name, value)?),
@@ -59,6 +60,7 @@ impl Assignments {
             "reply_bytes_max" => builder.reply_bytes_max = Some(read_bytes(name, value)?),
             "unsent_bytes_max" => builder.unsent_bytes_max = Some(read_bytes(name, value)?),
             "waiters_max" => builder.waiters_max = Some(read_count(name, value)?),
+            _ if builder.ssl.set(name, value)? => {}
             _ => check_choice(name, value)?,
         }
         Ok(())
@@ -74,15 +76,11 @@ impl Assignments {
 fn check_choice(name: &str, value: &str) -> Result<(), SettingsError> {
     let not_yet = |words| Err(SettingsError::of(name, words));
     match (name, value) {
-        ("channel_binding", "disable" | "prefer")
-        | ("gssencmode", "disable" | "prefer")
+        ("gssencmode", "disable" | "prefer")
         | ("load_balance_hosts", "disable")
-        | ("ssl", "false")
-        | ("sslnegotiation", "postgres")
+        | ("sslcertmode", "allow")
+        | ("sslcompression", "0")
         | ("target_session_attrs", "any") => Ok(()),
-        ("channel_binding", "require") | ("ssl", "true") | ("sslnegotiation", "direct") => {
-            Err(SettingsError::needs_tls(name))
-        }
         ("gssencmode", "require") => not_yet("asks for GSSAPI, which is not supported"),
         ("load_balance_hosts", "random") => not_yet("is not supported yet: hosts are tried in their order"),
         ("target_session_attrs", "read-write" | "read-only" | "primary" | "standby" | "prefer-standby") => {
@@ -92,11 +90,12 @@ fn check_choice(name: &str, value: &str) -> Result<(), SettingsError> {
             "auto" | "utf8" | "utf-8" | "unicode" => Ok(()),
             _ => not_yet("must be UTF8: text is UTF-8 throughout"),
         },
-        ("channel_binding", _) => not_yet("must be one of disable, prefer, require"),
         ("gssencmode", _) => not_yet("must be one of disable, prefer, require"),
         ("load_balance_hosts", _) => not_yet("must be one of disable, random"),
-        ("ssl", _) => not_yet("must be true or false; better say it with `sslmode`"),
-        ("sslnegotiation", _) => not_yet("must be one of postgres, direct"),
+        ("sslcertmode", _) => {
+            not_yet("is not supported: a certificate is sent where `sslcert` names one and the server asks")
+        }
+        ("sslcompression", _) => not_yet("is not supported: compressed TLS gives secrets away"),
         _ => not_yet("must be one of any, read-write, read-only, primary, standby, prefer-standby"),
     }
 }

@@ -7,10 +7,13 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use cenote_pool::TlsVersion;
+
 use super::auth_methods::{AuthMethod, AuthMethods};
 use super::error::SettingsError;
 use super::host::{self, Host};
 use super::password::Password;
+use super::ssl::{ChannelBinding, Ssl, SslNegotiation, SslRootCert};
 use super::ssl_mode::SslMode;
 use super::{Lookup, Settings};
 
@@ -63,7 +66,7 @@ pub struct SettingsBuilder {
     pub(super) application_name: Option<String>,
     pub(super) options: Option<String>,
     pub(super) connect_timeout: Option<Duration>,
-    pub(super) ssl_mode: Option<SslMode>,
+    pub(super) ssl: Ssl,
     pub(super) auth_methods: AuthMethods,
     pub(super) pool_size: Option<usize>,
     pub(super) max_pipeline: Option<usize>,
@@ -131,9 +134,53 @@ impl SettingsBuilder {
         self
     }
 
-    /// Whether to encrypt; see [`SslMode`] for what can be had.
+    /// Whether to encrypt, and what is checked; [`SslMode::Prefer`] if not set.
     pub fn ssl_mode(mut self, ssl_mode: SslMode) -> SettingsBuilder {
-        self.ssl_mode = Some(ssl_mode);
+        self.ssl.mode = Some(ssl_mode);
+        self
+    }
+
+    /// How a connection comes to TLS; the server is asked first if not set.
+    pub fn ssl_negotiation(mut self, ssl_negotiation: SslNegotiation) -> SettingsBuilder {
+        self.ssl.negotiation = ssl_negotiation;
+        self
+    }
+
+    /// Whose signature makes a server's certificate good. With [`SslMode::VerifyFull`] that is whom the system trusts
+    /// if not set.
+    pub fn ssl_root_cert(mut self, ssl_root_cert: SslRootCert) -> SettingsBuilder {
+        self.ssl.root_cert = Some(ssl_root_cert);
+        self
+    }
+
+    /// The client's own certificate and its key, in PEM files: for servers that ask for one. The key is not encrypted.
+    pub fn ssl_cert(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> SettingsBuilder {
+        self.ssl.cert = Some(cert.into());
+        self.ssl.key = Some(key.into());
+        self
+    }
+
+    /// Whether the host's name is sent in clear when TLS begins (SNI): it is if not set. An address never is.
+    pub fn ssl_sni(mut self, ssl_sni: bool) -> SettingsBuilder {
+        self.ssl.sends_server_name = ssl_sni;
+        self
+    }
+
+    /// The oldest version of TLS that is spoken; 1.2 if not set.
+    pub fn ssl_min_protocol_version(mut self, version: TlsVersion) -> SettingsBuilder {
+        self.ssl.version_min = version;
+        self
+    }
+
+    /// The newest version of TLS that is spoken; 1.3 if not set.
+    pub fn ssl_max_protocol_version(mut self, version: TlsVersion) -> SettingsBuilder {
+        self.ssl.version_max = version;
+        self
+    }
+
+    /// Whether the password is bound to the server's certificate; where it can be if not set.
+    pub fn channel_binding(mut self, channel_binding: ChannelBinding) -> SettingsBuilder {
+        self.ssl.channel_binding = channel_binding;
         self
     }
 
@@ -189,7 +236,7 @@ impl SettingsBuilder {
     ///
     /// # Errors
     ///
-    /// The first part that cannot be: out of range, a NUL byte, or TLS, which is not there yet.
+    /// The first part that cannot be: out of range, a NUL byte, or what does not fit together.
     pub fn build(self) -> Result<Settings, SettingsError> {
         self.build_with(&|variable| std::env::var_os(variable))
     }
@@ -208,8 +255,6 @@ impl SettingsBuilder {
             None => system_user(lookup)?,
         };
         let dbname = text("dbname", self.dbname)?.unwrap_or_else(|| user.clone());
-        let ssl_mode = self.ssl_mode.unwrap_or(SslMode::Disable);
-        ssl_mode.check()?;
         if self.auth_methods.is_empty() {
             let words = "allows no method that this driver speaks: none, password, md5, scram-sha-256";
             return Err(SettingsError::of("require_auth", words));
@@ -227,7 +272,7 @@ impl SettingsBuilder {
             application_name: text("application_name", self.application_name)?,
             options: text("options", self.options)?,
             connect_timeout: timeout("connect_timeout", self.connect_timeout)?,
-            ssl_mode,
+            ssl: self.ssl.checked()?,
             auth_methods: self.auth_methods,
             pool_size: in_range(
                 "pool_size",

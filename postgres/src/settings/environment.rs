@@ -34,6 +34,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("PGSSLROOTCERT", "sslrootcert"),
     ("PGSSLCERT", "sslcert"),
     ("PGSSLKEY", "sslkey"),
+    ("PGSSLSNI", "sslsni"),
     ("PGSSLCRL", "sslcrl"),
     ("PGSSLCRLDIR", "sslcrldir"),
     ("PGSSLCERTMODE", "sslcertmode"),
@@ -68,7 +69,7 @@ pub(super) fn read(lookup: Lookup<'_>) -> Result<Settings, SettingsError> {
     // libpq's oldest way to say `sslmode=require`.
     let require_ssl = text(lookup, "PGREQUIRESSL")?.is_some_and(|value| value.starts_with('1'));
     if require_ssl && !assignments.has("sslmode") {
-        return Err(SettingsError::needs_tls("sslmode").within("PGREQUIRESSL"));
+        assignments.set("sslmode", "require", true).map_err(|error| error.within("PGREQUIRESSL"))?;
     }
     assignments.finish(lookup)
 }

@@ -33,14 +33,6 @@ impl SettingsError {
         SettingsError { variable: None, parameter: Some(parameter.to_owned()), words: words.into() }
     }
 
-    /// What cannot be asked for before there is TLS.
-    pub(super) fn needs_tls(parameter: &str) -> SettingsError {
-        SettingsError::of(
-            parameter,
-            "needs TLS, which comes with a later version; an unencrypted connection is never used in its place",
-        )
-    }
-
     /// Names the environment variable it came from.
     pub(super) fn within(mut self, variable: &'static str) -> SettingsError {
         self.variable = Some(variable);

@@ -19,6 +19,7 @@ mod host;
 mod keywords;
 mod names;
 mod password;
+mod ssl;
 mod ssl_mode;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,8 @@ pub use builder::SettingsBuilder;
 pub use error::SettingsError;
 pub use host::Host;
 pub use password::Password;
+pub(crate) use ssl::{APPLICATION_PROTOCOL, Ssl};
+pub use ssl::{ChannelBinding, SslNegotiation, SslRootCert};
 pub use ssl_mode::SslMode;
 
 /// How environment variables are looked up.
@@ -73,7 +76,13 @@ type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// | `application_name` | | shown in `pg_stat_activity` |
 /// | `options` | | options for the server's process, `-c search_path=app`; `client_encoding` and `DateStyle` stay the driver's |
 /// | `connect_timeout` | 5 s | per address, log-in included |
-/// | `sslmode` | `disable` | see [`SslMode`]: what would need TLS is refused until TLS is there |
+/// | `sslmode` | `prefer` | whether to encrypt and what is checked: see [`SslMode`] |
+/// | `sslrootcert` | | file with the authorities that may have signed the server's certificate; `system`: those the system trusts, with `verify-full` alone |
+/// | `sslcert`, `sslkey` | | files with the client's own certificate and its key, not encrypted |
+/// | `sslnegotiation` | `postgres` | `direct`: TLS from the first byte, without asking (Postgres 17) |
+/// | `sslsni` | 1 | whether the host's name is sent in clear when TLS begins |
+/// | `ssl_min_protocol_version`, `ssl_max_protocol_version` | `TLSv1.2`, `TLSv1.3` | |
+/// | `channel_binding` | `prefer` | whether the password is bound to the server's certificate: see [`ChannelBinding`] |
 /// | `require_auth` | any | methods by which the server may authenticate the user: `none`, `password`, `md5`, `scram-sha-256`, or with `!` those it may not use |
 /// | `pool_size` | 8 | connections at most |
 /// | `max_pipeline` | 128 | statements in flight per connection at most |
@@ -87,7 +96,10 @@ type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 /// bytes or have a unit (`64kB`, `64MB`, `1GB`, each 1024 times the one before). An empty value is the same
 /// as saying nothing, and of two values for one name the later counts. An unknown name is an error.
 ///
-/// What libpq does and this driver does not: no default socket directory (`localhost` over TCP instead), no
+/// Files are read when a connection is made, all in PEM form.
+///
+/// What libpq does and this driver does not: certificates are looked for only where they are named, never in the
+/// home directory; a host's name in the certificate's subject does not count, only its alternative names; no default socket directory (`localhost` over TCP instead), no
 /// password file, no service file, and the `PG*` variables are read by [`Settings::from_environment`]
 /// alone, not below a URL or keyword string.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -99,7 +111,7 @@ pub struct Settings {
     application_name: Option<String>,
     options: Option<String>,
     connect_timeout: Duration,
-    ssl_mode: SslMode,
+    ssl: Ssl,
     auth_methods: AuthMethods,
     pool_size: usize,
     max_pipeline: usize,
@@ -125,7 +137,7 @@ impl Settings {
     /// `PGCONNECT_TIMEOUT`, `PGSSLMODE`, `PGREQUIREAUTH` and the others of libpq that stand for a parameter.
     ///
     /// Where `DATABASE_URL` names a host, neither `PGHOST` nor `PGHOSTADDR` counts. Variables that ask for what
-    /// is not there (`PGSSLROOTCERT`, `PGSERVICE`) are errors; `PGPASSFILE`, `PGTZ`, `PGDATESTYLE` and `PGGEQO` are
+    /// is not there (`PGSSLCRL`, `PGSERVICE`) are errors; `PGPASSFILE`, `PGTZ`, `PGDATESTYLE` and `PGGEQO` are
     /// not looked at.
     ///
     /// # Errors
@@ -182,7 +194,7 @@ impl Settings {
             application_name: self.application_name.clone(),
             options: self.options.clone(),
             connect_timeout: Some(self.connect_timeout),
-            ssl_mode: Some(self.ssl_mode),
+            ssl: self.ssl.clone(),
             auth_methods: self.auth_methods,
             pool_size: Some(self.pool_size),
             max_pipeline: Some(self.max_pipeline),
@@ -235,9 +247,19 @@ impl Settings {
         self.connect_timeout
     }
 
-    /// Whether to encrypt.
+    /// Whether to encrypt, and what is checked.
     pub fn ssl_mode(&self) -> SslMode {
-        self.ssl_mode
+        self.ssl.mode()
+    }
+
+    /// All that is said about TLS.
+    pub(crate) fn ssl(&self) -> &Ssl {
+        &self.ssl
+    }
+
+    /// Whether the password is bound to the server's certificate.
+    pub fn channel_binding(&self) -> ChannelBinding {
+        self.ssl.channel_binding
     }
 
     /// Whether the server may authenticate the user by `method` (`require_auth`).

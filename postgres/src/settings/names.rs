@@ -23,28 +23,21 @@ const READ: &[&str] = &[
     "reply_bytes_max",
     "require_auth",
     "ssl",
-    "sslmode",
-    "sslnegotiation",
-    "statement_cache_size",
-    "target_session_attrs",
-    "unsent_bytes_max",
-    "user",
-    "waiters_max",
-];
-
-/// What means nothing, or less than it says, without TLS.
-const NEED_TLS: &[&str] = &[
     "ssl_max_protocol_version",
     "ssl_min_protocol_version",
     "sslcert",
     "sslcertmode",
     "sslcompression",
-    "sslcrl",
-    "sslcrldir",
     "sslkey",
-    "sslpassword",
+    "sslmode",
+    "sslnegotiation",
     "sslrootcert",
     "sslsni",
+    "statement_cache_size",
+    "target_session_attrs",
+    "unsent_bytes_max",
+    "user",
+    "waiters_max",
 ];
 
 /// What is not there, and why or until when. Passing over it would promise what is not kept.
@@ -67,6 +60,9 @@ const NOT_THERE: &[(&str, &str)] = &[
     ("scram_server_key", "is not supported; give the password itself"),
     ("service", "is not supported; name host, user and database"),
     ("servicefile", "is not supported; name host, user and database"),
+    ("sslcrl", "is not supported: no revocation list is looked at"),
+    ("sslcrldir", "is not supported: no revocation list is looked at"),
+    ("sslpassword", "is not supported: the key in `sslkey` must not be encrypted"),
     ("tcp_user_timeout", "is not supported yet"),
 ];
 
@@ -92,9 +88,6 @@ const NAME_BYTES_MAX: usize = 40;
 pub(super) fn find(name: &str, showable: bool) -> Result<&'static str, SettingsError> {
     if let Some(known) = READ.iter().find(|known| **known == name) {
         return Ok(known);
-    }
-    if NEED_TLS.contains(&name) {
-        return Err(SettingsError::needs_tls(name));
     }
     if let Some((_, why)) = NOT_THERE.iter().find(|(known, _)| *known == name) {
         return Err(SettingsError::of(name, *why));
@@ -128,8 +121,7 @@ fn nearest(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     // A third of the letters wrong is a slip; more is another word.
     let distance_max = name.chars().count().div_ceil(3).min(3);
-    let ours =
-        READ.iter().chain(NEED_TLS).chain(NOT_THERE.iter().map(|(known, _)| known)).map(|known| (*known, *known));
+    let ours = READ.iter().chain(NOT_THERE.iter().map(|(known, _)| known)).map(|known| (*known, *known));
     ours.chain(ELSEWHERE.iter().copied())
         .map(|(spelling, meant)| (distance(&name, spelling), meant))
         .filter(|(distance, _)| *distance <= distance_max)
@@ -210,13 +202,12 @@ mod tests {
 
     #[test]
     fn names_are_listed_once_and_in_order() {
-        let all: Vec<&str> =
-            READ.iter().chain(NEED_TLS).copied().chain(NOT_THERE.iter().map(|(name, _)| *name)).collect();
+        let all: Vec<&str> = READ.iter().copied().chain(NOT_THERE.iter().map(|(name, _)| *name)).collect();
         for (index, name) in all.iter().enumerate() {
             assert!(!all[index + 1..].contains(name), "{name} is listed twice");
             assert!(name.len() <= NAME_BYTES_MAX, "{name}");
         }
-        assert!(READ.is_sorted() && NEED_TLS.is_sorted() && NOT_THERE.is_sorted());
+        assert!(READ.is_sorted() && NOT_THERE.is_sorted());
         assert!(ELSEWHERE.iter().all(|(_, ours)| READ.contains(ours)));
     }
 

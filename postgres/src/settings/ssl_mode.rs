@@ -4,18 +4,25 @@ use super::error::SettingsError;
 
 /// Whether the connection is encrypted, and what is checked, as libpq's `sslmode` says it.
 ///
-/// **TLS comes with a later version.** Until then [`Require`](SslMode::Require),
-/// [`VerifyCa`](SslMode::VerifyCa) and [`VerifyFull`](SslMode::VerifyFull) are refused when settings are read:
-/// plaintext is never used in their place. [`Allow`](SslMode::Allow) and [`Prefer`](SslMode::Prefer), which
-/// put up with plaintext by definition, get plaintext. Saying nothing means [`Disable`](SslMode::Disable) for
-/// now; libpq's default is `prefer`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// | mode | encrypted | the certificate |
+/// |---|---|---|
+/// | `disable` | never | |
+/// | `allow` | if the server refuses the log-in without | is not looked at |
+/// | `prefer` | if the server can; without if it refuses the encrypted log-in | is not looked at |
+/// | `require` | always | is checked as with `verify-ca` if `sslrootcert` names an authority, else not |
+/// | `verify-ca` | always | is signed by an authority in `sslrootcert` |
+/// | `verify-full` | always | is signed by an authority in `sslrootcert`, or one the system trusts, and names the host |
+///
+/// Only `verify-ca` and `verify-full` keep out somebody between the two ends; with `allow` and `prefer` he can have
+/// plaintext. With the last three it is never used. A Unix socket does not leave the machine and is never encrypted,
+/// whatever the mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SslMode {
     /// Never encrypted.
     Disable,
     /// Encrypted if the server insists.
     Allow,
-    /// Encrypted if the server can.
+    /// Encrypted if the server can. The default.
     Prefer,
     /// Encrypted, whoever the server is.
     Require,
@@ -43,10 +50,15 @@ impl SslMode {
         })
     }
 
-    pub(super) fn check(self) -> Result<(), SettingsError> {
+    /// As `sslmode` spells it.
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            SslMode::Disable | SslMode::Allow | SslMode::Prefer => Ok(()),
-            SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => Err(SettingsError::needs_tls("sslmode")),
+            SslMode::Disable => "disable",
+            SslMode::Allow => "allow",
+            SslMode::Prefer => "prefer",
+            SslMode::Require => "require",
+            SslMode::VerifyCa => "verify-ca",
+            SslMode::VerifyFull => "verify-full",
         }
     }
 }

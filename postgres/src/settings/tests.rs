@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
+use cenote_pool::TlsVersion;
 use proptest::prelude::*;
 
 use super::*;
@@ -48,6 +49,7 @@ fn summary(settings: &Settings) -> String {
         options,
         connect_timeout,
         ssl_mode,
+        channel_binding,
         pool_size,
         max_pipeline,
         acquire_timeout,
@@ -110,8 +112,15 @@ fn texts_that_are_taken() {
         ("postgres://db/x?pool%5Fsize=4", "me@db:5432/x pool_size=4"),
         ("postgres://db/x?options=-c%20a%3Db", "me@db:5432/x options=Some(\"-c a=b\")"),
         ("postgres://db/x?options=-c%20a=b+c", "me@db:5432/x options=Some(\"-c a=b+c\")"),
-        ("postgres://db/x?ssl=false&sslmode=disable", "me@db:5432/x"),
-        ("postgres://db/x?sslmode=prefer", "me@db:5432/x ssl_mode=Prefer"),
+        ("postgres://db/x?ssl=false", "me@db:5432/x ssl_mode=Disable"),
+        ("postgres://db/x?ssl=true", "me@db:5432/x ssl_mode=Require"),
+        ("postgres://db/x?sslmode=verify-full&ssl=true", "me@db:5432/x ssl_mode=VerifyFull"),
+        ("postgres://db/x?sslmode=prefer", "me@db:5432/x"),
+        ("postgres://db/x?sslmode=verify-ca&sslrootcert=/ca.pem", "me@db:5432/x ssl_mode=VerifyCa"),
+        ("postgres://db/x?sslrootcert=system", "me@db:5432/x ssl_mode=VerifyFull"),
+        ("postgres://db/x?sslnegotiation=direct&sslmode=require", "me@db:5432/x ssl_mode=Require"),
+        ("postgres://db/x?sslcert=&sslkey=&sslcertmode=allow&sslcompression=0&sslsni=1", "me@db:5432/x"),
+        ("postgres://db/x?channel_binding=require", "me@db:5432/x channel_binding=Require"),
         // keyword strings
         ("", D),
         ("  \t\n", D),
@@ -215,19 +224,30 @@ fn texts_that_are_refused() {
         ("host=/x\0y", Some("host"), "NUL"),
         ("postgres://a%00b@db", Some("user"), "NUL"),
         // TLS
-        ("sslmode=require", Some("sslmode"), "needs TLS"),
-        ("sslmode=verify-ca", Some("sslmode"), "needs TLS"),
-        ("sslmode=verify-full", Some("sslmode"), "needs TLS"),
-        ("postgres://db?sslmode=verify-full", Some("sslmode"), "needs TLS"),
+        ("sslmode=verify-ca", Some("sslmode"), "`sslrootcert` must name its file"),
+        ("sslmode=require sslrootcert=system", Some("sslmode"), "verify-full"),
+        ("sslmode=verify-ca sslrootcert=system", Some("sslmode"), "verify-full"),
         ("sslmode=requird", Some("sslmode"), "one of disable"),
         ("sslmode=Disable", Some("sslmode"), "one of disable"),
-        ("ssl=true", Some("ssl"), "needs TLS"),
         ("ssl=1", Some("ssl"), "true or false"),
-        ("sslrootcert=system", Some("sslrootcert"), "needs TLS"),
-        ("sslcert=a.pem", Some("sslcert"), "needs TLS"),
-        ("sslnegotiation=direct", Some("sslnegotiation"), "needs TLS"),
+        ("sslcert=a.pem", Some("sslcert"), "`sslkey` beside it"),
+        ("sslkey=a.pem", Some("sslkey"), "`sslcert` beside it"),
+        ("sslsni=yes", Some("sslsni"), "0 or 1"),
+        ("sslcrl=a.pem", Some("sslcrl"), "no revocation list"),
+        ("sslpassword=a", Some("sslpassword"), "must not be encrypted"),
+        ("sslcertmode=require", Some("sslcertmode"), "not supported"),
+        ("sslcompression=1", Some("sslcompression"), "not supported"),
+        ("ssl_min_protocol_version=SSLv3", Some("ssl_min_protocol_version"), "TLSv1.2 or"),
+        ("ssl_max_protocol_version=TLSv1.1", Some("ssl_max_protocol_version"), "nothing older"),
+        (
+            "ssl_max_protocol_version=TLSv1.2 ssl_min_protocol_version=TLSv1.3",
+            Some("ssl_min_protocol_version"),
+            "newer",
+        ),
+        ("sslnegotiation=direct", Some("sslnegotiation"), "begins with TLS"),
+        ("sslnegotiation=direct sslmode=prefer", Some("sslnegotiation"), "begins with TLS"),
         ("sslnegotiation=x", Some("sslnegotiation"), "one of"),
-        ("channel_binding=require", Some("channel_binding"), "needs TLS"),
+        ("channel_binding=require sslmode=disable", Some("channel_binding"), "rules out"),
         ("channel_binding=x", Some("channel_binding"), "one of"),
         // not there
         ("gssencmode=require", Some("gssencmode"), "GSSAPI"),
@@ -275,7 +295,7 @@ fn texts_that_are_refused() {
 #[test]
 fn the_environment() {
     type Variables = &'static [(&'static str, &'static str)];
-    let table: [(Variables, Result<&str, &str>); 20] = [
+    let table: [(Variables, Result<&str, &str>); 21] = [
         (&[], Ok(D)),
         (&[("USER", ""), ("LOGNAME", "other")], Ok("other@localhost:5432/other")),
         (&[("DATABASE_URL", "")], Ok(D)),
@@ -296,10 +316,7 @@ fn the_environment() {
             Ok("me@localhost:5432/me application_name=Some(\"n\") options=Some(\"-c a=b\") connect_timeout=3s"),
         ),
         (&[("PGHOSTADDR", "1.2.3.4"), ("PGHOST", "db")], Ok("me@db:5432=1.2.3.4/me")),
-        (
-            &[("PGSSLMODE", "prefer"), ("PGREQUIREAUTH", "md5")],
-            Ok("me@localhost:5432/me ssl_mode=Prefer require_auth={Md5}"),
-        ),
+        (&[("PGSSLMODE", "prefer"), ("PGREQUIREAUTH", "md5")], Ok("me@localhost:5432/me require_auth={Md5}")),
         // the URL's words stand; the others fill in
         (
             &[
@@ -312,15 +329,19 @@ fn the_environment() {
             Ok("me:x@db:7/me"),
         ),
         (
-            &[("DATABASE_URL", "postgres://db:1/x?sslmode=disable"), ("PGSSLMODE", "require"), ("PGPORT", "y")],
+            &[("DATABASE_URL", "postgres://db:1/x?sslmode=prefer"), ("PGSSLMODE", "require"), ("PGPORT", "y")],
             Ok("me@db:1/x"),
         ),
-        (&[("DATABASE_URL", "postgres://db/x?sslmode=disable"), ("PGREQUIRESSL", "1")], Ok("me@db:5432/x")),
+        (&[("DATABASE_URL", "postgres://db/x?sslmode=prefer"), ("PGREQUIRESSL", "1")], Ok("me@db:5432/x")),
+        (
+            &[("DATABASE_URL", "postgres://db/x?ssl=true"), ("PGSSLMODE", "disable")],
+            Ok("me@db:5432/x ssl_mode=Require"),
+        ),
+        (&[("PGREQUIRESSL", "1")], Ok("me@localhost:5432/me ssl_mode=Require")),
+        (&[("PGSSLMODE", "require")], Ok("me@localhost:5432/me ssl_mode=Require")),
         // refused, with the variable's name
-        (&[("PGSSLMODE", "require")], Err("needs TLS")),
         (&[("PGSSLMODE", "x")], Err("PGSSLMODE: `sslmode` must be one of")),
-        (&[("PGREQUIRESSL", "1")], Err("PGREQUIRESSL: `sslmode` needs TLS")),
-        (&[("PGSSLROOTCERT", "x")], Err("PGSSLROOTCERT: `sslrootcert` needs TLS")),
+        (&[("PGSSLCRL", "x")], Err("PGSSLCRL: `sslcrl` is not supported")),
         (&[("PGSERVICE", "x")], Err("PGSERVICE: `service` is not supported")),
         (&[("PGCONNECT_TIMEOUT", "soon")], Err("PGCONNECT_TIMEOUT: `connect_timeout` must be a duration")),
         (&[("DATABASE_URL", "mysql://x")], Err("DATABASE_URL: a URL must start")),
@@ -368,7 +389,17 @@ fn the_builder_meets_the_same_checks() {
         (base().user("a\0b"), "user"),
         (base().password("a\0b"), "password"),
         (base().password("x".repeat(65_536)), "password"),
-        (base().ssl_mode(SslMode::VerifyFull), "sslmode"),
+        (base().ssl_mode(SslMode::VerifyCa), "sslmode"),
+        (base().ssl_negotiation(SslNegotiation::Direct), "sslnegotiation"),
+        (base().ssl_mode(SslMode::Disable).channel_binding(ChannelBinding::Require), "channel_binding"),
+        (base().ssl_cert("a\0b", "c"), "sslcert"),
+        (base().ssl_cert("a", "b\0c"), "sslkey"),
+        (base().ssl_cert("a", ""), "sslcert"),
+        (base().ssl_root_cert(SslRootCert::File("a\0b".into())), "sslrootcert"),
+        (
+            base().ssl_max_protocol_version(TlsVersion::V1_2).ssl_min_protocol_version(TlsVersion::V1_3),
+            "ssl_min_protocol_version",
+        ),
         (base().require_auth([]), "require_auth"),
         (base().connect_timeout(Duration::ZERO), "connect_timeout"),
         (base().acquire_timeout(Duration::MAX), "acquire_timeout"),
@@ -400,7 +431,7 @@ fn equal_settings_are_one_pool() {
         "postgres://app:p@localhost/app",
         "postgresql://app:p@localhost:5432/app?pool_size=8",
         "user=app password=p",
-        "user='app' password=p host=localhost sslmode=disable acquire_timeout=5000ms",
+        "user='app' password=p host=localhost sslmode=prefer acquire_timeout=5000ms",
     ];
     let different = [
         "user=app",
@@ -409,6 +440,8 @@ fn equal_settings_are_one_pool() {
         "user=app password=p pool_size=7",
         "user=app password=p application_name=x",
         "user=app password=p require_auth=md5",
+        "user=app password=p sslmode=require",
+        "user=app password=p sslsni=0",
     ];
     let mut seen: HashSet<Settings> = same.iter().map(|text| read(text).unwrap()).collect();
     assert_eq!(seen.len(), 1, "{seen:?}");
@@ -442,14 +475,14 @@ proptest! {
     fn no_error_shows_any_part_of_a_password(password in password()) {
         let texts = [
             format!("postgres://app:{password}@db:5432/shop?pool_size=4"),
-            format!("postgres://app:{password}@db/shop?sslmode=require"),
+            format!("postgres://app:{password}@db/shop?sslmode=verify-ca"),
             format!("postgres://{password}@db/shop?poolsize=4"),
             format!("postgres:/app:{password}@db/shop?a=b"),
             format!("app:{password}@db/shop"),
             format!("mysql://app:{password}@db/shop"),
             format!("postgres://db/shop?user=app&password={password}&sslmode=x"),
-            format!("user=app password={password} sslmode=require host=db"),
-            format!("user=app password='{password}' sslmode=require host=db"),
+            format!("user=app password={password} sslmode=verify-ca host=db"),
+            format!("user=app password='{password}' sslmode=verify-ca host=db"),
             format!("password = {password} pool_size=x"),
             format!("password '{password}'"),
         ];

@@ -46,7 +46,7 @@ impl ScramServer {
         move |sent| {
             turn += 1;
             match turn {
-                1 => auth(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"),
+                1 => auth(10, b"SCRAM-SHA-256\0\0"),
                 2 => {
                     let body = sent.strip_prefix(b"p").and_then(|sent| sent.get(4..)).unwrap();
                     let message = body.strip_prefix(b"SCRAM-SHA-256\0").and_then(|body| body.get(4..)).unwrap();
