@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use cenote_postgres::{Pool, Settings, SettingsBuilder};
+use cenote_postgres::{Pool, Settings, SettingsBuilder, SslMode};
 
 use crate::environment::postgres_url;
 
@@ -25,9 +25,12 @@ pub fn settings(test: &str) -> SettingsBuilder {
 }
 
 /// Settings for the server at `url` whose pool is the test's own.
+///
+/// Without TLS, whatever the address says: proxies and scripted servers look at what goes over the wire. Tests of TLS set
+/// a mode of their own.
 pub fn settings_at(url: &str, test: &str) -> SettingsBuilder {
     let settings: Settings = url.parse().unwrap_or_else(|error| panic!("the address of the server: {error}"));
-    settings.to_builder().application_name(unique_name(test))
+    settings.to_builder().application_name(unique_name(test)).ssl_mode(SslMode::Disable)
 }
 
 /// Opens a pool with these settings.
