@@ -2,6 +2,7 @@
 //! whole process shares.
 
 mod ask;
+mod auth;
 mod error;
 mod firewall;
 mod from_row;

@@ -30,6 +30,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use assignments::Assignments;
+use cenote_pool::TlsSettings;
 use ssl::Ssl;
 
 pub use auth_plugins::AuthPlugin;
@@ -277,6 +278,11 @@ impl Settings {
     /// The key of [`ssl_cert`](Settings::ssl_cert), a PEM file.
     pub fn ssl_key(&self) -> Option<&Path> {
         self.ssl.key.as_deref()
+    }
+
+    /// How TLS is done where it is.
+    pub(crate) fn tls(&self) -> TlsSettings {
+        self.ssl.tls()
     }
 
     /// Whether the server may authenticate the user by `plugin`.

@@ -3,6 +3,8 @@
 
 use std::path::PathBuf;
 
+use cenote_pool::{TlsIdentity, TlsRoots, TlsSettings, TlsVerification};
+
 use super::error::SettingsError;
 use super::host::Host;
 
@@ -106,5 +108,23 @@ impl Ssl<Option<SslMode>> {
             return refuse("ssl_mode", "is verify-identity, but over a Unix socket there is no host to be named");
         }
         Ok(Ssl { mode, ca: self.ca, cert: self.cert, key: self.key })
+    }
+}
+
+impl Ssl<SslMode> {
+    /// How TLS is done where it is.
+    pub(super) fn tls(&self) -> TlsSettings {
+        let verification = match self.mode {
+            SslMode::Disabled | SslMode::Preferred | SslMode::Required => TlsVerification::None,
+            SslMode::VerifyCa => TlsVerification::Chain,
+            SslMode::VerifyIdentity => TlsVerification::ChainAndName,
+        };
+        let roots = match &self.ca {
+            Some(SslRoots::File(path)) => TlsRoots::File(path.clone()),
+            Some(SslRoots::System) | None => TlsRoots::System,
+        };
+        let identity = self.cert.clone().zip(self.key.clone());
+        let identity = identity.map(|(certificate, key)| TlsIdentity { certificate, key });
+        TlsSettings { verification, roots, identity, ..TlsSettings::default() }
     }
 }

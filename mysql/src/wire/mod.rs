@@ -6,6 +6,7 @@ pub(crate) mod column_type;
 pub(crate) mod cursor;
 pub(crate) mod framer;
 pub(crate) mod frontend;
+pub(crate) mod handshake;
 pub(crate) mod packet;
 pub(crate) mod status;
 pub(crate) mod text_row;

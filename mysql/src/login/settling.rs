@@ -1,0 +1,119 @@
+//! What is set and asked when the user is let in: two commands, and the reading of their answers.
+//!
+//! They are the first two that can follow each other, so they also show whether that goes well. Set is what decoding
+//! and sharing rely on, `utf8mb4` and autocommit, and nothing else: the server's `sql_mode` and time zone stay what
+//! they are.
+
+use std::time::Duration;
+
+use super::LoginError;
+use crate::wire::cursor::Cursor;
+use crate::wire::status::{Capabilities, OkPacket, StatusFlags};
+
+/// Both in one command costs nothing; autocommit is set only where it is off, since some proxies tie a session that
+/// sets it to one server.
+const SET_NAMES: &str = "SET NAMES utf8mb4";
+const SET_NAMES_AND_AUTOCOMMIT: &str = "SET NAMES utf8mb4, autocommit = 1";
+
+/// What is read from the answer, in this order.
+const ASK: &str = "SELECT @@max_allowed_packet, @@wait_timeout";
+const COLUMNS: u64 = 2;
+
+/// What the server told of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Told {
+    pub(super) max_allowed_packet: usize,
+    pub(super) wait_timeout: Duration,
+    pub(super) status: StatusFlags,
+}
+
+/// The command that sets, for a session that stands like this.
+pub(super) fn set_command(status: StatusFlags) -> Vec<u8> {
+    match status.contains(StatusFlags::AUTOCOMMIT) {
+        true => query(SET_NAMES),
+        false => query(SET_NAMES_AND_AUTOCOMMIT),
+    }
+}
+
+/// The command that asks.
+pub(super) fn ask_command() -> Vec<u8> {
+    query(ASK)
+}
+
+/// A COM_QUERY.
+fn query(sql: &str) -> Vec<u8> {
+    [b"\x03", sql.as_bytes()].concat()
+}
+
+/// Where the answer to [`ask_command`] stands, packet by packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Answer {
+    definitions: u64,
+    part: Part,
+    values: Option<(usize, Duration)>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Part {
+    #[default]
+    Count,
+    Definitions,
+    /// Between definitions and rows, without `DEPRECATE_EOF`.
+    DefinitionsEnd,
+    Row,
+    End,
+}
+
+impl Answer {
+    /// Takes the next packet, of which it is known that it is no error.
+    pub(super) fn take(&mut self, payload: &[u8], capabilities: Capabilities) -> Result<Option<Told>, LoginError> {
+        match self.part {
+            Part::Count => {
+                if Cursor::new(payload).lenenc() != Some(COLUMNS) {
+                    return Err(garbled());
+                }
+                self.part = Part::Definitions;
+            }
+            Part::Definitions => {
+                self.definitions += 1;
+                if self.definitions == COLUMNS {
+                    self.part = match capabilities.contains(Capabilities::DEPRECATE_EOF) {
+                        true => Part::Row,
+                        false => Part::DefinitionsEnd,
+                    };
+                }
+            }
+            Part::DefinitionsEnd => {
+                OkPacket::parse(payload, capabilities).ok_or_else(garbled)?;
+                self.part = Part::Row;
+            }
+            Part::Row => {
+                self.values = Some(row(payload).ok_or_else(garbled)?);
+                self.part = Part::End;
+            }
+            Part::End => {
+                let ok = OkPacket::parse(payload, capabilities).ok_or_else(garbled)?;
+                let (max_allowed_packet, wait_timeout) = self.values.ok_or_else(garbled)?;
+                return Ok(Some(Told { max_allowed_packet, wait_timeout, status: ok.status }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn row(payload: &[u8]) -> Option<(usize, Duration)> {
+    let mut cursor = Cursor::new(payload);
+    let max_allowed_packet = number(cursor.lenenc_bytes()?)?;
+    let wait_timeout_s = number(cursor.lenenc_bytes()?)?;
+    // A server's smallest limit is 1 kB; with less than this no command would pass.
+    let max_allowed_packet = usize::try_from(max_allowed_packet).ok().filter(|bytes| *bytes >= 1 << 10)?;
+    cursor.is_empty().then_some((max_allowed_packet, Duration::from_secs(wait_timeout_s)))
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+fn garbled() -> LoginError {
+    LoginError::peer("an answer about the server's variables that cannot be read")
+}
