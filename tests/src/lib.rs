@@ -9,8 +9,10 @@
 //! The servers are those of `scripts/servers`; nothing here starts the shared ones.
 
 mod admin;
+mod certificates;
 mod closed_port;
 mod environment;
+pub mod mysql;
 mod no_runtime;
 mod own_pool;
 mod own_schema;
@@ -18,9 +20,12 @@ mod polls;
 mod private_server;
 mod proxy;
 pub mod scripted;
+mod stage;
+mod tls_server;
 mod wait;
 
 pub use admin::{Admin, Backend};
+pub use certificates::{Authority, Certified, OwnFile};
 pub use closed_port::ClosedPort;
 pub use environment::{admin_url, postgres_url, url, url_if_given};
 pub use no_runtime::block_on_without_runtime;
@@ -28,5 +33,6 @@ pub use own_pool::{open, settings, settings_at, unique_name};
 pub use own_schema::OwnSchema;
 pub use polls::{Dropped, drop_after_polls};
 pub use private_server::PrivateServer;
-pub use proxy::{Direction, Proxy};
+pub use proxy::{Direction, Proxy, Rerouted};
+pub use tls_server::{Conduct, Seen, TlsServer};
 pub use wait::{must_end, wait_until};

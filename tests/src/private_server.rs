@@ -4,19 +4,31 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-/// A Postgres server of one test's own; ended and removed when this is dropped.
+use crate::mysql::Server;
+
+/// A server of one test's own; ended and removed when this is dropped.
 #[derive(Debug)]
 pub struct PrivateServer {
     instance: String,
+    /// With what the names of its variables begin.
+    prefix: &'static str,
     variables: HashMap<String, String>,
 }
 
 impl PrivateServer {
-    /// Starts a fresh one. `name` has lower case letters, digits and dashes.
+    /// Starts a fresh Postgres. `name` has lower case letters, digits and dashes.
     pub async fn postgres(name: &str) -> PrivateServer {
-        let instance = format!("postgres-{name}-{}", std::process::id());
-        let variables = HashMap::new();
-        let mut server = PrivateServer { instance, variables };
+        PrivateServer::create("postgres", "POSTGRES", name).await
+    }
+
+    /// Starts a fresh MySQL or MariaDB.
+    pub async fn mysql(server: Server, name: &str) -> PrivateServer {
+        PrivateServer::create(server.service(), server.prefix(), name).await
+    }
+
+    async fn create(service: &str, prefix: &'static str, name: &str) -> PrivateServer {
+        let instance = format!("{service}-{name}-{}", std::process::id());
+        let mut server = PrivateServer { instance, prefix, variables: HashMap::new() };
         server.script("up-private").await;
         server.variables = assignments(&server.script("env").await);
         server
@@ -24,16 +36,17 @@ impl PrivateServer {
 
     /// Its address for an ordinary user.
     pub fn url(&self) -> &str {
-        self.variable("POSTGRES_URL")
+        self.variable("URL")
     }
 
-    /// Its address for a superuser.
+    /// Its address for one who may do everything.
     pub fn admin_url(&self) -> &str {
-        self.variable("POSTGRES_ADMIN_URL")
+        self.variable("ADMIN_URL")
     }
 
-    fn variable(&self, name: &str) -> &str {
-        self.variables.get(name).unwrap_or_else(|| panic!("{} has no {name}", self.instance))
+    fn variable(&self, rest: &str) -> &str {
+        let name = format!("{}_{rest}", self.prefix);
+        self.variables.get(&name).unwrap_or_else(|| panic!("{} has no {name}", self.instance))
     }
 
     /// A clean stop: sessions are told.

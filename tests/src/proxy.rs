@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use cenote_postgres::{Host, Settings, SettingsBuilder};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -82,11 +81,7 @@ impl Proxy {
 
     /// The same, at a port that is known beforehand; 0 is any.
     pub fn start_on(port: u16, url: &str) -> Proxy {
-        let settings: Settings = url.parse().unwrap_or_else(|error| panic!("the address of the server: {error}"));
-        let target = match settings.hosts() {
-            [Host::Tcp { name, port, .. }] => (name.clone(), *port),
-            hosts => panic!("the proxy needs one TCP address, not {hosts:?}"),
-        };
+        let target = address_in(url).unwrap_or_else(|| panic!("the proxy needs one TCP address with its port"));
         let shared = Arc::new(Shared::default());
         let (stop, stopped) = oneshot::channel();
         let (told, is_told) = std::sync::mpsc::channel();
@@ -110,8 +105,13 @@ impl Proxy {
     }
 
     /// These settings, by way of this proxy.
-    pub fn through(&self, settings: SettingsBuilder) -> SettingsBuilder {
-        settings.hosts([]).host("127.0.0.1", self.port)
+    pub fn through<S: Rerouted>(&self, settings: S) -> S {
+        settings.rerouted("127.0.0.1", self.port)
+    }
+
+    /// Where it listens, on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// From now on nothing is passed on this way, on old and new connections, until [`resume`](Proxy::resume).
@@ -184,6 +184,33 @@ impl Drop for Proxy {
             let _ = thread.join();
         }
     }
+}
+
+/// Settings of either driver, whose address can be another.
+pub trait Rerouted {
+    /// The same, with this as their only address.
+    fn rerouted(self, host: &str, port: u16) -> Self;
+}
+
+impl Rerouted for cenote_postgres::SettingsBuilder {
+    fn rerouted(self, host: &str, port: u16) -> Self {
+        self.hosts([]).host(host, port)
+    }
+}
+
+impl Rerouted for cenote_mysql::SettingsBuilder {
+    fn rerouted(self, host: &str, port: u16) -> Self {
+        self.hosts([]).host(host, port)
+    }
+}
+
+/// The host and the port that a URL of any scheme names.
+fn address_in(url: &str) -> Option<(String, u16)> {
+    let (_, rest) = url.split_once("://")?;
+    let authority = rest.split(['/', '?']).next()?;
+    let address = authority.rsplit_once('@').map_or(authority, |(_, address)| address);
+    let (host, port) = address.rsplit_once(':')?;
+    Some((host.to_owned(), port.parse().ok()?)).filter(|(host, _)| !host.is_empty() && !host.contains(','))
 }
 
 fn listen(port: u16) -> TcpListener {

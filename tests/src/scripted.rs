@@ -4,21 +4,17 @@
 //!  accept ── log-in as trust ── script(session): requests() in, send(bytes) out ── close
 //! ```
 //!
-//! Each connection has a thread of its own with a blocking socket, so that a script reads from top to bottom and does not
-//! depend on the runtime under test. Where a script does not say otherwise, the server takes every statement for one with an
+//! Where a script does not say otherwise, the server takes every statement for one with an
 //! `int4` parameter that returns it as its only row ([`answer`]). It runs no SQL and checks nothing that the client sends
 //! beyond what it needs for that.
 
 pub mod message;
 
-use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::panic::{self, AssertUnwindSafe};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::io;
 
 use cenote_postgres::Pool;
+
+use crate::stage::{Peer, Stage};
 
 /// The type of the parameter and of the column of the statements that [`answer`] knows.
 pub const INT4: u32 = 23;
@@ -61,15 +57,7 @@ pub enum Request {
 /// The server. It stops listening when it is dropped, and panics then if one of its scripts did.
 #[derive(Debug)]
 pub struct Server {
-    address: SocketAddr,
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug, Default)]
-struct Shared {
-    accepted: AtomicUsize,
-    stopping: AtomicBool,
-    panics: Mutex<Vec<String>>,
+    stage: Stage,
 }
 
 impl Server {
@@ -83,53 +71,18 @@ impl Server {
 
     /// The same, from the first byte on.
     pub fn start_raw(script: impl Fn(&mut Session) -> io::Result<()> + Send + Sync + 'static) -> Server {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a free port on the loopback");
-        let address = listener.local_addr().expect("the port just bound");
-        let shared = Arc::new(Shared::default());
-        let (script, accepting) = (Arc::new(script), Arc::clone(&shared));
-        thread::spawn(move || {
-            for stream in listener.incoming() {
-                if accepting.stopping.load(Ordering::SeqCst) {
-                    return;
-                }
-                let Ok(stream) = stream else { continue };
-                let number = accepting.accepted.fetch_add(1, Ordering::SeqCst);
-                let (script, shared) = (Arc::clone(&script), Arc::clone(&accepting));
-                thread::spawn(move || {
-                    // Whatever is said is to leave at once, in segments of its own.
-                    let _ = stream.set_nodelay(true);
-                    let mut session = Session { number, stream, input: Vec::new() };
-                    // An error of the script means that the client has closed the connection, as it should at the end.
-                    if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(|| script(&mut session))) {
-                        let words = panic.downcast_ref::<String>().cloned();
-                        let words = words.or_else(|| panic.downcast_ref::<&str>().map(|words| (*words).to_owned()));
-                        let words = format!("connection {number}: {}", words.unwrap_or_default());
-                        shared.panics.lock().unwrap_or_else(PoisonError::into_inner).push(words);
-                    }
-                });
-            }
-        });
-        Server { address, shared }
+        Server { stage: Stage::open(move |peer| script(&mut Session { number: peer.number, peer })) }
     }
 
     /// A pool of this server, with settings as in a URL (`pool_size=1&max_pipeline=4`).
     pub fn pool(&self, settings: &str) -> Pool {
-        Pool::open(format!("postgres://tester@{}/scripted?{settings}", self.address)).expect("settings of a test")
+        Pool::open(format!("postgres://tester@{}/scripted?sslmode=disable&{settings}", self.stage.address()))
+            .expect("settings of a test")
     }
 
     /// Connections accepted so far.
     pub fn accepted(&self) -> usize {
-        self.shared.accepted.load(Ordering::SeqCst)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.shared.stopping.store(true, Ordering::SeqCst);
-        // Wakes the thread that accepts.
-        let _ = TcpStream::connect(self.address);
-        let panics = self.shared.panics.lock().unwrap_or_else(PoisonError::into_inner);
-        assert!(panics.is_empty() || thread::panicking(), "scripts panicked: {panics:?}");
+        self.stage.accepted()
     }
 }
 
@@ -138,8 +91,7 @@ impl Drop for Server {
 pub struct Session {
     /// Which connection of its server this is, from 0.
     pub number: usize,
-    stream: TcpStream,
-    input: Vec<u8>,
+    peer: Peer,
 }
 
 impl Session {
@@ -151,15 +103,15 @@ impl Session {
 
     /// Reads the client's first message.
     pub fn start_up(&mut self) -> io::Result<()> {
-        let length = u32::from_be_bytes(self.take::<4>()?) as usize;
-        self.take_bytes(length - 4).map(drop)
+        let length = u32::from_be_bytes(self.peer.take::<4>()?) as usize;
+        self.peer.take_bytes(length - 4).map(drop)
     }
 
     /// The next message of the client.
     pub fn request(&mut self) -> io::Result<Request> {
-        let [tag] = self.take()?;
-        let length = u32::from_be_bytes(self.take()?) as usize;
-        let body = self.take_bytes(length - 4)?;
+        let [tag] = self.peer.take()?;
+        let length = u32::from_be_bytes(self.peer.take()?) as usize;
+        let body = self.peer.take_bytes(length - 4)?;
         Ok(parse(tag, &body))
     }
 
@@ -176,7 +128,7 @@ impl Session {
 
     /// Sends bytes, whatever they are.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.stream.write_all(bytes)
+        self.peer.send(bytes)
     }
 
     /// Answers as a good server would, until the client closes the connection.
@@ -197,29 +149,12 @@ impl Session {
 
     /// Waits until the client has closed the connection; what it says before is passed over.
     pub fn wait_for_close(&mut self) -> io::Result<()> {
-        io::copy(&mut self.stream, &mut io::sink()).map(drop)
+        self.peer.wait_for_close()
     }
 
     /// Ends the connection in both directions at once, although the script goes on.
     pub fn close(&mut self) -> io::Result<()> {
-        self.stream.shutdown(Shutdown::Both)
-    }
-
-    fn take<const N: usize>(&mut self) -> io::Result<[u8; N]> {
-        let bytes = self.take_bytes(N)?;
-        Ok(bytes.try_into().expect("as many bytes as were taken"))
-    }
-
-    fn take_bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
-        let mut chunk = [0; 64 * 1024];
-        while self.input.len() < count {
-            match self.stream.read(&mut chunk)? {
-                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-                read => self.input.extend_from_slice(&chunk[..read]),
-            }
-        }
-        let rest = self.input.split_off(count);
-        Ok(std::mem::replace(&mut self.input, rest))
+        self.peer.close()
     }
 }
 
