@@ -24,7 +24,7 @@ impl Database {
     pub(crate) const fn contenders(self) -> &'static [ContenderName] {
         match self {
             Self::Postgres => &[ContenderName::Cenote, ContenderName::TokioPostgres, ContenderName::Floor],
-            Self::Mysql => &[ContenderName::MysqlAsync, ContenderName::Floor],
+            Self::Mysql => &[ContenderName::Cenote, ContenderName::MysqlAsync, ContenderName::Floor],
         }
     }
 }

@@ -13,6 +13,7 @@
 //! whose split is scaled by another's (see `measure::CpuTime`). An error or a wrong row in any turn ends the whole
 //! run: there is no figure for a driver that gave a wrong answer.
 
+mod cenote;
 mod contender;
 mod floor;
 mod mysql;

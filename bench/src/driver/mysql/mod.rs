@@ -5,12 +5,15 @@ mod mysql_async;
 mod wire;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::mysql_async::prelude::Queryable;
 use ::mysql_async::{Conn, Opts, OptsBuilder};
 use anyhow::{Context, bail};
+use cenote_mysql::{Pool, PoolStats, Settings, SslMode};
 
 use super::ContenderName;
+use super::cenote::{Cenote, LookupPool};
 use super::floor::Floor;
 use super::turn::Contender;
 use crate::cli::Load;
@@ -21,10 +24,42 @@ const LOOKUP: &str = "select id, randomnumber from world where id = ?";
 
 pub(super) fn contender(name: ContenderName, load: &Load) -> anyhow::Result<Arc<dyn Contender>> {
     Ok(match name {
+        ContenderName::Cenote => Arc::new(Cenote(pool(load)?)),
         ContenderName::MysqlAsync => Arc::new(mysql_async::MysqlAsync::new(options(load)?)),
         ContenderName::Floor => Arc::new(Floor::new(wire::Mysql::new(options(load)?))),
-        ContenderName::Cenote | ContenderName::TokioPostgres => bail!("{} is no driver for MySQL", name.as_str()),
+        ContenderName::TokioPostgres => bail!("{} is no driver for MySQL", name.as_str()),
     })
+}
+
+/// The pool, with as many connections as the load names.
+fn pool(load: &Load) -> anyhow::Result<Pool> {
+    let settings = Settings::from_url(&load.url()?)?.to_builder();
+    Ok(Pool::open(
+        settings
+            .pool_size(load.connections.get())
+            .ssl_mode(SslMode::Disabled)
+            .allow_public_key_retrieval(true)
+            .build()?,
+    )?)
+}
+
+impl LookupPool for Pool {
+    fn open_again(&self) -> anyhow::Result<Self> {
+        Ok(Pool::open(self.settings())?)
+    }
+
+    async fn look_up(&self, id: i32) -> anyhow::Result<(i32, i32)> {
+        let row = self.query_one(LOOKUP, &[&id]).await?;
+        Ok((row.get(0)?, row.get(1)?))
+    }
+
+    fn stats(&self) -> PoolStats {
+        self.stats()
+    }
+
+    async fn close(&self, deadline: Duration) {
+        self.close(deadline).await;
+    }
 }
 
 /// The server that the URL names, by the way that the URL names: mysql_async would by itself leave TCP for the server's

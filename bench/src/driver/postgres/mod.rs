@@ -1,17 +1,19 @@
 //! The contenders on Postgres, and its table.
 
-mod cenote;
 mod login;
 mod tokio_postgres;
 mod wire;
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::tokio_postgres::{Config, NoTls};
 use anyhow::{Context, bail};
+use cenote_postgres::{Pool, PoolStats, Settings, SslMode};
 
 use super::ContenderName;
+use super::cenote::{Cenote, LookupPool};
 use super::floor::Floor;
 use super::turn::Contender;
 use crate::cli::Load;
@@ -22,11 +24,36 @@ const LOOKUP: &str = "select id, randomnumber from world where id = $1";
 
 pub(super) fn contender(name: ContenderName, load: &Load) -> anyhow::Result<Arc<dyn Contender>> {
     Ok(match name {
-        ContenderName::Cenote => Arc::new(cenote::Cenote::new(load)?),
+        ContenderName::Cenote => Arc::new(Cenote(pool(load)?)),
         ContenderName::TokioPostgres => Arc::new(tokio_postgres::TokioPostgres::new(config(load)?)),
         ContenderName::Floor => Arc::new(Floor::new(wire::Postgres::new(config(load)?))),
         ContenderName::MysqlAsync => bail!("{} is no driver for Postgres", name.as_str()),
     })
+}
+
+/// The pool, with as many connections as the load names.
+fn pool(load: &Load) -> anyhow::Result<Pool> {
+    let settings = Settings::from_url(&load.url()?)?.to_builder();
+    Ok(Pool::open(settings.pool_size(load.connections.get()).ssl_mode(SslMode::Disable).build()?)?)
+}
+
+impl LookupPool for Pool {
+    fn open_again(&self) -> anyhow::Result<Self> {
+        Ok(Pool::open(self.settings())?)
+    }
+
+    async fn look_up(&self, id: i32) -> anyhow::Result<(i32, i32)> {
+        let row = self.query_one(LOOKUP, &[&id]).await?;
+        Ok((row.get(0)?, row.get(1)?))
+    }
+
+    fn stats(&self) -> PoolStats {
+        self.stats()
+    }
+
+    async fn close(&self, deadline: Duration) {
+        self.close(deadline).await;
+    }
 }
 
 fn config(load: &Load) -> anyhow::Result<Config> {
