@@ -4,11 +4,13 @@
 //!  [NULL bitmap][1: types follow][type, flag] ... [type, flag][value][value] ...
 //! ```
 //!
-//! Since 8.0.22 MySQL resolves a statement for the types of its parameters, and prepares it anew, at the next execution,
-//! when a value comes that does not fit those: an integer of the other signedness, a number where a text was. Callers who
-//! disagree would make it do so each time. So (a) what is one thing is sent as one type: an integer of any width is a
-//! BIGINT, signed if it fits; a floating-point number is a DOUBLE; a NULL has the type that its values would have; and
-//! (b) the same text with parameters of other types is another statement, with a name of its own.
+//! Since 8.0.22 MySQL resolves a statement for the types of its parameters. A value of another type is then converted to
+//! that (text where an integer was is 0 unless it begins with digits), or makes the server prepare the statement anew at
+//! that execution, and once more when the first type comes again. Callers who share a statement and disagree would get
+//! wrong rows, or slow ones. So (a) what is one thing is sent as one type: an integer of any width is a BIGINT, signed if
+//! it fits; a floating-point number is a DOUBLE; a NULL has the type that its values would have; and (b) the same text
+//! with parameters of other types is another statement. What remains is one preparation more on each connection, at the
+//! first execution, where the types are not those the server expected.
 //!
 //! The types are sent with each execution. The server would remember them, but then one caller's message would depend on
 //! another's having been sent before it, and that may have moved to another connection.
