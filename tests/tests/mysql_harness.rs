@@ -2,13 +2,14 @@
 //! stands for ours.
 
 use cenote_tests::mysql::scripted::{self, Request, packet};
-use cenote_tests::mysql::{Admin, OwnDatabase, OwnUser, Server, settings};
+use cenote_tests::mysql::{Admin, OwnDatabase, OwnUser, Server, open, settings};
 use cenote_tests::{Direction, PrivateServer, Proxy, on_each_server, unique_name, wait_until};
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
 
 on_each_server!(
     sessions_are_told_by_their_program_name,
+    a_pool_of_a_test_is_told_from_all_others,
     a_killed_statement_leaves_its_session,
     the_status_is_read,
     a_database_is_gone_when_it_is_dropped,
@@ -43,11 +44,25 @@ async fn sessions_are_told_by_their_program_name(server: Server) {
         assert_eq!(ids, [u64::from(connection.id())]);
         assert_eq!(sessions[0].user, "cenote");
     }
-    assert_eq!(admin.terminate(&name).await, 1);
+    assert_eq!(admin.terminate_named(&name).await, 1);
     assert!(one.ping().await.is_err());
     other.ping().await.expect("the other has kept its session");
     drop(other);
-    admin.wait_for_no_session(&other_name).await;
+    admin.wait_for_no_session_named(&other_name).await;
+}
+
+async fn a_pool_of_a_test_is_told_from_all_others(server: Server) {
+    let admin = Admin::connect(server).await;
+    let (one, other) = (open(settings(server, "harness").pool_size(1)), open(settings(server, "harness").pool_size(1)));
+    for pool in [&one, &other] {
+        let row = pool.query_one("select connection_id()", &[]).await.unwrap();
+        let id: u64 = row.get(0).unwrap();
+        assert_eq!(admin.sessions(pool).await.iter().map(|session| session.id).collect::<Vec<_>>(), [id]);
+    }
+    assert_eq!(admin.terminate(&one).await, 1);
+    assert_eq!(admin.sessions(&other).await.len(), 1, "the other pool has kept its session");
+    drop(other);
+    admin.wait_for_no_session(&one).await;
 }
 
 async fn a_killed_statement_leaves_its_session(server: Server) {
@@ -64,7 +79,7 @@ async fn a_killed_statement_leaves_its_session(server: Server) {
     let (_, ()) = tokio::join!(connection.query_drop("select sleep(3600)"), kill);
     connection.ping().await.expect("the session goes on");
     assert!(admin.kill(id).await);
-    admin.wait_for_no_session(&name).await;
+    admin.wait_for_no_session_named(&name).await;
     assert!(!admin.kill(id).await, "it is gone");
 }
 
@@ -171,6 +186,16 @@ async fn a_scripted_server_is_taken_for_a_real_one() {
     connection.ping().await.unwrap();
     connection.disconnect().await.unwrap();
     assert_eq!(server.accepted(), 1);
+}
+
+#[tokio::test]
+async fn a_scripted_server_has_a_pool() {
+    let server = scripted::Server::start(|session| session.serve());
+    let pool = server.pool("pool_size=1");
+    for value in [0, 7, -1, i32::MIN, i32::MAX] {
+        let row = pool.query_one("select ?", &[&value]).await.unwrap();
+        assert_eq!(row.get::<_, i32>(0).unwrap(), value);
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! A second way to look at a MySQL or MariaDB server and to act on it: an ordinary connection of another driver, as one
 //! who may do everything.
 
+use cenote_mysql::Pool;
 use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Conn, Opts, OptsBuilder, Params, Row};
 use tokio::sync::Mutex;
@@ -91,19 +92,24 @@ impl Admin {
         self.status_text("Caching_sha2_password_rsa_public_key").await
     }
 
+    /// The sessions of a pool, which has a program name of its own.
+    pub async fn sessions(&self, pool: &Pool) -> Vec<Session> {
+        self.sessions_named(program_name(pool)).await
+    }
+
     /// The sessions with this program name.
     pub async fn sessions_named(&self, program_name: &str) -> Vec<Session> {
         let which = "id in (select processlist_id from performance_schema.session_connect_attrs \
                      where attr_name = 'program_name' and attr_value = ?)";
-        self.sessions(which, program_name).await
+        self.sessions_where(which, program_name).await
     }
 
     /// The sessions of this user.
     pub async fn sessions_of_user(&self, user: &str) -> Vec<Session> {
-        self.sessions("user = ?", user).await
+        self.sessions_where("user = ?", user).await
     }
 
-    async fn sessions(&self, which: &str, parameter: &str) -> Vec<Session> {
+    async fn sessions_where(&self, which: &str, parameter: &str) -> Vec<Session> {
         let sql = format!(
             "select id, user, command, coalesce(state, ''), info from information_schema.processlist \
              where {which} order by id"
@@ -131,8 +137,13 @@ impl Admin {
         }
     }
 
-    /// Ends all sessions with this program name and waits until they are gone. How many there were.
-    pub async fn terminate(&self, program_name: &str) -> usize {
+    /// Ends the sessions of a pool, as an administrator does, and waits until they are gone. How many there were.
+    pub async fn terminate(&self, pool: &Pool) -> usize {
+        self.terminate_named(program_name(pool)).await
+    }
+
+    /// The same for all sessions with this program name.
+    pub async fn terminate_named(&self, program_name: &str) -> usize {
         let before = self.sessions_named(program_name).await;
         for session in &before {
             self.kill(session.id).await;
@@ -145,11 +156,20 @@ impl Admin {
         before.len()
     }
 
+    /// Waits until the server has no session of this pool any more.
+    pub async fn wait_for_no_session(&self, pool: &Pool) {
+        self.wait_for_no_session_named(program_name(pool)).await;
+    }
+
     /// Waits until the server has no session with this program name any more.
-    pub async fn wait_for_no_session(&self, program_name: &str) {
+    pub async fn wait_for_no_session_named(&self, program_name: &str) {
         let none = || async { self.sessions_named(program_name).await.is_empty() };
         wait_until("the server has no session of this name any more", none).await;
     }
+}
+
+fn program_name(pool: &Pool) -> &str {
+    pool.settings().program_name().expect("the pool of a test is named")
 }
 
 impl std::fmt::Debug for Admin {

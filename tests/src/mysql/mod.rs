@@ -11,6 +11,6 @@ mod server;
 
 pub use admin::{Admin, Session};
 pub use own_database::OwnDatabase;
-pub use own_pool::{settings, settings_at};
+pub use own_pool::{open, settings, settings_at};
 pub use own_user::OwnUser;
 pub use server::Server;

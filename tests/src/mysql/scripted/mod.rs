@@ -14,6 +14,8 @@ mod request;
 use std::collections::HashMap;
 use std::io;
 
+use cenote_mysql::Pool;
+
 use self::packet::Greeting;
 pub use self::request::{LogIn, Request};
 use crate::stage::{Peer, Stage};
@@ -48,6 +50,11 @@ impl Server {
     /// Its address with settings as in a URL (`pool_size=1&max_pipeline=4`).
     pub fn url(&self, settings: &str) -> String {
         format!("mysql://tester:secret@{}/scripted?{settings}", self.stage.address())
+    }
+
+    /// A pool of this server, with such settings.
+    pub fn pool(&self, settings: &str) -> Pool {
+        Pool::open(self.url(settings)).expect("settings of a test")
     }
 
     /// Connections accepted so far.
