@@ -143,7 +143,12 @@ pub enum TlsFailure {
 impl TlsFailure {
     /// Whether the next attempt would end the same way until somebody changes something.
     pub fn is_lasting(&self) -> bool {
-        matches!(self, TlsFailure::Settings(_) | TlsFailure::Untrusted(_) | TlsFailure::Refused(_))
+        match self {
+            TlsFailure::Settings(_) | TlsFailure::Untrusted(_) | TlsFailure::Refused(_) => true,
+            // Not that it is known to last, but nobody should wait before he hears of it.
+            TlsFailure::Injected => true,
+            TlsFailure::Broken(_) => false,
+        }
     }
 }
 

@@ -108,7 +108,7 @@ pub(super) fn words(error: &CertificateError) -> String {
             for (index, name) in presented.iter().take(NAMES_SHOWN_MAX).enumerate() {
                 let separator = if index == 0 { "" } else { ", " };
                 // Writing to a string does not fail.
-                let _ = write!(words, "{separator}{}", name.escape_debug());
+                let _ = write!(words, "{separator}{}", bare(name).escape_debug());
             }
             if presented.len() > NAMES_SHOWN_MAX {
                 words.push_str(", ...");
@@ -117,4 +117,9 @@ pub(super) fn words(error: &CertificateError) -> String {
         }
         other => other.to_string(),
     }
+}
+
+/// rustls lists names as `DnsName("db")`.
+fn bare(name: &str) -> &str {
+    name.strip_prefix("DnsName(\"").and_then(|name| name.strip_suffix("\")")).unwrap_or(name)
 }
