@@ -21,7 +21,8 @@ use crate::wire::cursor::Cursor;
 /// 838:59:59.999999
 const MICROSECONDS_MAX: i64 = 3_020_399_999_999;
 
-/// A TIME: up to 838:59:59.999999 in both directions. (MySQL itself stops at 838:59:59; MariaDB has the fraction.)
+/// A TIME: up to 838:59:59.999999 in both directions. (MySQL itself stops at 838:59:59, and from 838 hours on takes no
+/// parameter with a fraction; MariaDB does both.)
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time {
     microseconds: i64,
