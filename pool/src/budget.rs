@@ -25,6 +25,8 @@ pub(crate) struct Live<F, S = Link> {
     pub(crate) prepared: Prepared,
     /// Statements in flight at most.
     pub(crate) in_flight_max: usize,
+    /// The least that the server took to answer, from what has been seen.
+    pub(crate) round_trip_us: u64,
 }
 
 /// The socket of a connection that nobody drives right now.
@@ -58,6 +60,7 @@ impl<L: Language> Manager for Budget<L> {
             link: Link::New(connected.socket),
             inbound: Inbound::new(connected.framer, connected.leftover, lane.reply_bytes_max),
             prepared: Prepared::new(lane.prepared_max),
+            round_trip_us: connected.round_trip_us,
             in_flight_max: connected.in_flight_max.map_or(lane.in_flight_max, |max| max.min(lane.in_flight_max)),
         })))
     }

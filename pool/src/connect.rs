@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::net::{TcpStream, UnixStream};
@@ -34,6 +34,8 @@ pub(crate) struct Connected<L: Language> {
     pub(crate) leftover: BytesMut,
     /// Statements in flight, where that is fewer than in the pool's limits.
     pub(crate) in_flight_max: Option<usize>,
+    /// The quickest answer of the log-in: at least the way there and back.
+    pub(crate) round_trip_us: u64,
 }
 
 /// Connects and logs in. With several addresses the failure of the last one is told, unless an earlier one was
@@ -102,8 +104,10 @@ async fn log_in<L: Language>(
 ) -> Result<Connected<L>, ConnectCause> {
     let mut output = Vec::new();
     let mut input = BytesMut::new();
+    let mut round_trip_us = u64::MAX;
     let (mut login, mut step) = language.login(address, attempt, &mut output).map_err(ConnectCause::Login)?;
     loop {
+        let asks = !output.is_empty();
         write_all(&mut socket, &mut output).await?;
         let limit = match step {
             LoginStep::NeedsInput => None,
@@ -119,11 +123,15 @@ async fn log_in<L: Language>(
                 continue;
             }
             LoginStep::Ready { framer, in_flight_max } => {
-                return Ok(Connected { socket, framer, leftover: input, in_flight_max });
+                return Ok(Connected { socket, framer, leftover: input, in_flight_max, round_trip_us });
             }
         };
+        let asked_at = Instant::now();
         if let Err(cause) = read_some(&mut socket, &mut input, limit).await {
             return Err(unanswered(&mut login, cause));
+        }
+        if asks {
+            round_trip_us = round_trip_us.min(asked_at.elapsed().as_micros() as u64);
         }
         step = login.advance(&mut input, &mut output).map_err(ConnectCause::Login)?;
     }

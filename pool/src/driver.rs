@@ -66,6 +66,10 @@ pub(crate) struct Driver<L: Language> {
     wake: Vec<Waker>,
     farewell: Option<Bytes>,
     last_progress_us: u64,
+    /// The least that a statement took which the server was idle before: the way there and back, and a little more.
+    round_trip_us: u64,
+    /// When such a statement was written.
+    asked_at_us: Option<u64>,
     /// Since when nothing is in flight; `None` while something is.
     idle_since_us: Option<u64>,
     /// Something came while the connection was idle, and is read before anything is written.
@@ -79,6 +83,7 @@ impl<L: Language> Driver<L> {
         seat: Object<Budget<L>>,
         socket: Socket,
         inbound: Inbound<L::Framer>,
+        round_trip_us: u64,
     ) -> Driver<L> {
         Driver {
             idle_since_us: Some(pool.now_us()),
@@ -98,6 +103,8 @@ impl<L: Language> Driver<L> {
             wake: Vec::new(),
             farewell: None,
             last_progress_us: 0,
+            round_trip_us,
+            asked_at_us: None,
         }
     }
 
@@ -158,9 +165,15 @@ impl<L: Language> Driver<L> {
         if self.written < self.writing.len() {
             return None;
         }
-        let had_room = shared.pipeline.has_room_for_bytes();
         self.writing.clear();
         self.written = 0;
+        if shared.pipeline.may_wait(self.lane.service_us(), self.round_trip_us) {
+            return None;
+        }
+        let had_room = shared.pipeline.has_room_for_bytes();
+        if shared.pipeline.backlog() == 0 && shared.pipeline.depth() > 0 {
+            self.asked_at_us = Some(self.pool.now_us());
+        }
         shared.take_unsent(&mut self.writing, &mut self.preparations);
         self.lane.publish(&shared);
         let drained = shared.pipeline.is_drained() && self.writing.is_empty();
@@ -276,6 +289,9 @@ impl<L: Language> Driver<L> {
             shared.pipeline.complete(outcome, &mut self.wake, now_us);
         }
         self.delivered += count as u64;
+        if count > 0 && let Some(asked_at_us) = self.asked_at_us.take() {
+            self.round_trip_us = self.round_trip_us.min(now_us.saturating_sub(asked_at_us));
+        }
         for (id, handle) in self.named.drain(..) {
             shared.prepared.settle(id, handle, &mut self.wake);
         }
@@ -354,8 +370,8 @@ impl<L: Language> Driver<L> {
         let live = match (after_drain, self.socket.take(), self.inbound.take()) {
             (AfterDrain::HandOver, Some(socket), Some(inbound)) => socket.park().ok().map(|socket| {
                 let prepared = std::mem::replace(&mut self.lane.lock().prepared, Prepared::new(0));
-                let in_flight_max = self.lane.in_flight_max;
-                Live { link: Link::Parked(socket), inbound, prepared, in_flight_max }
+                let (in_flight_max, round_trip_us) = (self.lane.in_flight_max, self.round_trip_us);
+                Live { link: Link::Parked(socket), inbound, prepared, in_flight_max, round_trip_us }
             }),
             (_, Some(mut socket), _) => {
                 socket.try_write(L::farewell());
@@ -400,6 +416,8 @@ impl<L: Language> Driver<L> {
             wake: std::mem::take(&mut self.wake),
             farewell: self.farewell.take(),
             last_progress_us: self.last_progress_us,
+            round_trip_us: self.round_trip_us,
+            asked_at_us: self.asked_at_us,
             idle_since_us: self.idle_since_us,
             holding: self.holding,
         };
@@ -431,10 +449,10 @@ impl<L: Language> Drop for Driver<L> {
 
 /// Takes a connection out of its seat and onto the current runtime.
 pub(crate) fn take_over<L: Language>(seat: &mut Object<Budget<L>>) -> Option<Live<L::Framer, Socket>> {
-    let Live { link, inbound, prepared, in_flight_max } = seat.0.take()?;
+    let Live { link, inbound, prepared, in_flight_max, round_trip_us } = seat.0.take()?;
     let socket = match link {
         Link::New(socket) => socket,
         Link::Parked(parked) => parked.unpark().ok()?,
     };
-    Some(Live { link: socket, inbound, prepared, in_flight_max })
+    Some(Live { link: socket, inbound, prepared, in_flight_max, round_trip_us })
 }

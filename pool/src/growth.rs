@@ -220,7 +220,7 @@ impl<L: Language> Opening<L> {
         let is_new = matches!(&seat.0, Some(Live { link: Link::New(_), .. }));
         // A failure here is a connection that ended while it changed runtimes; whoever waits has it tried again.
         let Some(live) = take_over(&mut seat) else { return };
-        let Live { link: mut socket, inbound, prepared, in_flight_max } = live;
+        let Live { link: mut socket, inbound, prepared, in_flight_max, round_trip_us } = live;
         if is_new {
             pool.note_success();
         }
@@ -238,7 +238,7 @@ impl<L: Language> Opening<L> {
         growth.connecting -= 1;
         self.became_lane = true;
         drop(growth);
-        tokio::spawn(Driver::new(Arc::clone(&pool), lane, seat, socket, inbound).run());
+        tokio::spawn(Driver::new(Arc::clone(&pool), lane, seat, socket, inbound, round_trip_us).run());
         pool.grant();
         if pool.waiters.waiting() > 0 {
             pool.ensure_lane();

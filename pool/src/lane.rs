@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use crate::home;
 use crate::language::{Language, Preparation, StatementId};
 use crate::limits::LaneLimits;
-use crate::pipeline::{Outcome, Pipeline, Refusal, SlotKey};
+use crate::pipeline::{FULL_WRITE_BYTES, Outcome, Pipeline, Refusal, SlotKey};
 use crate::prepared::{Prepared, Readiness, Standing};
 use crate::route::{Nearness, View};
 use crate::stats::{LaneCounters, LaneStats};
@@ -202,7 +202,7 @@ impl<L: Language> Lane<L> {
             }
         }
         let prepared = &mut shared.prepared;
-        let was_silent = shared.pipeline.unsent_bytes() == 0;
+        let unsent_bytes = shared.pipeline.unsent_bytes();
         let append = |out: &mut Vec<u8>| {
             if !L::SERVER_NAMES_STATEMENTS {
                 append_preparations::<L>(prepared, submission.preparations, out);
@@ -217,7 +217,9 @@ impl<L: Language> Lane<L> {
         let key = shared.pipeline.submit(append, waker, now_us)?;
         shared.submitted += 1;
         self.publish(shared);
-        let driver = if was_silent { shared.driver.clone() } else { None };
+        // Woken for the first, and once more when what waits to be written fills a write.
+        let fills = unsent_bytes < FULL_WRITE_BYTES && shared.pipeline.unsent_bytes() >= FULL_WRITE_BYTES;
+        let driver = if unsent_bytes == 0 || fills { shared.driver.clone() } else { None };
         drop(guard);
         if let Some(driver) = driver {
             driver.wake();

@@ -19,6 +19,12 @@ use bytes::Bytes;
 use crate::error::Loss;
 use crate::limits::BUFFER_BYTES_KEPT;
 
+/// A write of so many bytes is as good as a larger one: servers read about as many at once.
+pub const FULL_WRITE_BYTES: usize = 8 * 1024;
+
+/// With so few statements left the server may be done with them before the next write arrives.
+const BACKLOG_MIN: usize = 4;
+
 /// What became of a statement.
 #[derive(Clone, Debug)]
 pub enum Outcome {
@@ -87,6 +93,8 @@ pub struct Pipeline {
     in_flight_max: usize,
     unsent_bytes_max: usize,
     unsent: Vec<u8>,
+    /// Statements among the unsent bytes.
+    unsent_statements: usize,
     /// Length of the outgoing stream up to and with what was taken by the writer.
     taken: u64,
     slots: Vec<Slot>,
@@ -104,6 +112,7 @@ impl Pipeline {
             in_flight_max,
             unsent_bytes_max,
             unsent: Vec::new(),
+            unsent_statements: 0,
             taken: 0,
             slots: Vec::new(),
             vacant: Vec::new(),
@@ -147,6 +156,7 @@ impl Pipeline {
         }
         let index = self.occupy(begins_at, SlotState::Waiting(waker));
         self.in_flight.push_back(index);
+        self.unsent_statements += 1;
         Ok(SlotKey { index, generation: self.slots[index as usize].generation })
     }
 
@@ -224,6 +234,7 @@ impl Pipeline {
     pub fn take_unsent(&mut self, buffer: &mut Vec<u8>) {
         debug_assert!(buffer.is_empty(), "the writer takes only when it has written all");
         self.taken += self.unsent.len() as u64;
+        self.unsent_statements = 0;
         if buffer.capacity() > BUFFER_BYTES_KEPT {
             *buffer = Vec::new();
         }
@@ -283,6 +294,7 @@ impl Pipeline {
             self.complete(Outcome::Lost { sent, loss: Arc::clone(loss) }, wake, now_us);
         }
         self.unsent = Vec::new();
+        self.unsent_statements = 0;
         self.phase = Phase::Lost;
     }
 
@@ -291,6 +303,25 @@ impl Pipeline {
         if matches!(self.phase, Phase::Open) {
             self.phase = Phase::Draining;
         }
+    }
+
+    /// Statements that were handed to the writer and are not answered yet.
+    pub fn backlog(&self) -> usize {
+        self.in_flight.len() - self.unsent_statements
+    }
+
+    /// Whether what is queued had better wait for more to share its write: the server has enough to do until that gets
+    /// there, so nobody waits longer for it.
+    ///
+    /// `service_us` is what the server takes for a statement, `round_trip_us` the way there and back. Far away, or with
+    /// little to do, there is no waiting; nor when the server could be idle before the next reply brings us here again.
+    pub fn may_wait(&self, service_us: u64, round_trip_us: u64) -> bool {
+        let backlog = self.backlog();
+        self.is_open()
+            && self.unsent.len() < FULL_WRITE_BYTES
+            && backlog > BACKLOG_MIN
+            && backlog > self.unsent_statements
+            && backlog as u64 * service_us >= round_trip_us.saturating_mul(2)
     }
 
     /// Whether new statements are taken, limits aside.
@@ -358,6 +389,54 @@ mod tests {
 
     fn reply(text: &'static str) -> Outcome {
         Outcome::Reply { bytes: Bytes::from_static(text.as_bytes()), failed: false }
+    }
+
+    #[test]
+    fn what_is_queued_waits_only_while_the_server_has_enough_to_do() {
+        let mut pipeline = Pipeline::new(100, 1 << 20);
+        let submit = |pipeline: &mut Pipeline, count: usize| {
+            for _ in 0..count {
+                pipeline.submit(|out| out.push(b'q'), Waker::noop().clone(), || 1).unwrap();
+            }
+        };
+        const NEAR_US: u64 = 50;
+        submit(&mut pipeline, 10);
+        assert!(!pipeline.may_wait(100, NEAR_US), "the server has nothing to do");
+        pipeline.take_unsent(&mut Vec::new());
+        submit(&mut pipeline, 9);
+        assert_eq!(pipeline.backlog(), 10);
+        assert!(pipeline.may_wait(100, NEAR_US));
+        assert!(!pipeline.may_wait(100, 501), "it takes so long to get there that the server would be idle");
+        assert!(!pipeline.may_wait(100, u64::MAX), "nobody knows how long it takes");
+        submit(&mut pipeline, 1);
+        assert!(!pipeline.may_wait(100, NEAR_US), "as much waits as the server has");
+        let mut wake = Vec::new();
+        let reply = || Outcome::Reply { bytes: Bytes::new(), failed: false };
+        pipeline.take_unsent(&mut Vec::new());
+        for _ in 0..16 {
+            pipeline.complete(reply(), &mut wake, 2);
+        }
+        submit(&mut pipeline, 1);
+        assert!(!pipeline.may_wait(100, NEAR_US), "the server may be done with four before a write arrives");
+    }
+
+    #[test]
+    fn a_full_write_and_the_end_of_a_pipeline_do_not_wait() {
+        let mut pipeline = Pipeline::new(100, 1 << 20);
+        let submit = |pipeline: &mut Pipeline, bytes: usize| {
+            pipeline.submit(|out| out.resize(out.len() + bytes, b'q'), Waker::noop().clone(), || 1).unwrap();
+        };
+        (0..10).for_each(|_| submit(&mut pipeline, 1));
+        pipeline.take_unsent(&mut Vec::new());
+        submit(&mut pipeline, FULL_WRITE_BYTES - 1);
+        assert!(pipeline.may_wait(100, 0));
+        submit(&mut pipeline, 1);
+        assert!(!pipeline.may_wait(100, 0), "the write is full");
+        pipeline.take_unsent(&mut Vec::new());
+        submit(&mut pipeline, 1);
+        assert!(pipeline.may_wait(100, 0));
+        pipeline.drain();
+        assert!(!pipeline.may_wait(100, 0), "nothing more will come to share the write");
     }
 
     #[test]
