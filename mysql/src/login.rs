@@ -6,8 +6,8 @@
 //!                                  '---' another plugin, the server's key
 //! ```
 //!
-//! No socket, no clock, no file and no TLS: the caller reads, writes, encrypts and sets the time limit. Whatever the
-//! server sends costs a bounded amount of memory and of messages.
+//! No socket, no clock, no file and no TLS: the caller reads, writes, encrypts and sets the time limit. A message of the
+//! server costs a bounded amount of memory, and each leads on: no state can be entered twice, so there is an end.
 //!
 //! Up to the verdict both sides take turns. The two commands that follow are sent together, where the settings or a
 //! probe want commands to be pipelined; a server that does not bear that shows it here, and nowhere later.
@@ -40,9 +40,6 @@ pub(crate) use session::Session;
 
 /// What one message of the log-in may take. Session state in an OK packet is the largest, with some hundred bytes.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
-
-/// How many messages a log-in may have. A usual one has ten; without an end a server could go on for ever.
-const MESSAGES_MAX: usize = 64;
 
 /// How long after the answer to one command the answer to the one behind it may take before it is taken for lost. The
 /// server has nothing to look up for it.
@@ -90,7 +87,6 @@ pub(crate) struct Login {
     session: Session,
     /// The number the next packet has, whoever sends it.
     sequence: u8,
-    messages: usize,
 }
 
 /// How the commands at the end are sent.
@@ -155,7 +151,6 @@ impl Login {
             state: State::Greeting,
             session: Session::default(),
             sequence: 0,
-            messages: 0,
         }
     }
 
@@ -215,6 +210,11 @@ impl Login {
         self.commands == Commands::Probe && matches!(self.state, State::Setting | State::Asking(_))
     }
 
+    /// Whether the next packet is not the first of an answer, so that its first byte can be that of a value.
+    fn is_inside_answer(&self) -> bool {
+        matches!(&self.state, State::Asking(answer) if *answer != settling::Answer::default())
+    }
+
     fn ended_by(&mut self, progress: Result<Progress, LoginError>, probing: bool) -> Result<Progress, LoginError> {
         progress.map_err(|error| {
             self.state = State::Over;
@@ -249,26 +249,24 @@ impl Login {
 
     /// Takes the next payload off `input` if all of it is there.
     fn take_message(&mut self, input: &mut BytesMut) -> Result<Option<Bytes>, LoginError> {
-        // A server that gives up sends its reason under a number of its own.
-        if let [_, _, _, sequence, ERROR_HEADER, ..] = input[..] {
-            self.sequence = sequence;
+        match input[..] {
+            // A server that gives up sends its reason under a number of its own.
+            [_, _, _, sequence, ERROR_HEADER, ..] => self.sequence = sequence,
+            // Whether the number matters, the next byte tells.
+            [a, b, c, sequence] if sequence != self.sequence && [a, b, c] != [0; 3] => return Ok(None),
+            _ => {}
         }
-        let payload = packet::take(input, &mut self.sequence, MESSAGE_BYTES_MAX).map_err(|fault| {
+        packet::take(input, &mut self.sequence, MESSAGE_BYTES_MAX).map_err(|fault| {
             let doubt = if matches!(self.state, State::Greeting) { "; is this a MySQL server?" } else { "" };
             LoginError::Peer(format!("{fault}{doubt}"))
-        })?;
-        self.messages += usize::from(payload.is_some());
-        match self.messages > MESSAGES_MAX {
-            true => Err(LoginError::peer("a log-in that does not come to an end")),
-            false => Ok(payload),
-        }
+        })
     }
 
     fn handle_message(&mut self, payload: &[u8], output: &mut Vec<u8>) -> Result<Option<Progress>, LoginError> {
         match payload {
             [] => return Err(LoginError::peer("an empty packet")),
             [ERROR_HEADER, body @ ..] => return Err(LoginError::Server(ServerError::parse(body))),
-            [LOCAL_INFILE_HEADER, ..] => {
+            [LOCAL_INFILE_HEADER, ..] if !self.is_inside_answer() => {
                 return Err(LoginError::peer("the server asks for a file of the client's, which is never sent"));
             }
             _ => {}
@@ -312,8 +310,10 @@ impl Login {
     }
 
     fn agree(&self, server: Capabilities, tls: bool) -> Result<Capabilities, LoginError> {
-        if !server.contains(Capabilities::PROTOCOL_41 | Capabilities::SECURE_CONNECTION) {
-            return Err(LoginError::peer("a server from before MySQL 4.1"));
+        if !server.contains(Capabilities::PROTOCOL_41 | Capabilities::SECURE_CONNECTION | Capabilities::DEPRECATE_EOF) {
+            let words = "the server, or what stands before it, is older than MySQL 5.7 and MariaDB 10.2, the oldest that \
+                         are supported";
+            return Err(LoginError::Caller(words.to_owned()));
         }
         let demanded = [
             (self.settings.found_rows(), Capabilities::FOUND_ROWS, "`found_rows`"),
@@ -409,9 +409,7 @@ impl Login {
     }
 
     fn set(&mut self, payload: &[u8], output: &mut Vec<u8>) -> Result<(), LoginError> {
-        if payload.first() != Some(&OK_HEADER) || OkPacket::parse(payload, self.session.capabilities).is_none() {
-            return Err(LoginError::peer("an answer to SET NAMES that cannot be read"));
-        }
+        settling::check_set(payload, self.session.capabilities)?;
         match self.commands {
             Commands::OneByOne => self.send_command(&settling::ask_command(), output),
             // Sent before; its answer is numbered anew.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::LoginError;
 use crate::wire::cursor::Cursor;
-use crate::wire::status::{Capabilities, OkPacket, StatusFlags};
+use crate::wire::status::{Capabilities, OK_HEADER, OkPacket, StatusFlags};
 
 /// Both in one command costs nothing; autocommit is set only where it is off, since some proxies tie a session that
 /// sets it to one server.
@@ -40,6 +40,18 @@ pub(super) fn ask_command() -> Vec<u8> {
     query(ASK)
 }
 
+/// Checks the answer to [`set_command`], of which it is known that it is no error.
+pub(super) fn check_set(payload: &[u8], capabilities: Capabilities) -> Result<(), LoginError> {
+    let ok = OkPacket::parse(payload, capabilities).filter(|_| payload.first() == Some(&OK_HEADER));
+    let ok = ok.ok_or_else(|| LoginError::peer("an answer to SET NAMES that cannot be read"))?;
+    // Servers tell what they have set, as a rule: what would be misread without any sign of it is refused.
+    let mut encodings = ok.changed_variables().filter(|(name, _)| name.starts_with(b"character_set_"));
+    match encodings.all(|(_, value)| value == b"utf8mb4") {
+        true => Ok(()),
+        false => Err(LoginError::peer("the server does not speak utf8mb4 although asked to")),
+    }
+}
+
 /// A COM_QUERY.
 fn query(sql: &str) -> Vec<u8> {
     [b"\x03", sql.as_bytes()].concat()
@@ -58,8 +70,6 @@ enum Part {
     #[default]
     Count,
     Definitions,
-    /// Between definitions and rows, without `DEPRECATE_EOF`.
-    DefinitionsEnd,
     Row,
     End,
 }
@@ -77,15 +87,8 @@ impl Answer {
             Part::Definitions => {
                 self.definitions += 1;
                 if self.definitions == COLUMNS {
-                    self.part = match capabilities.contains(Capabilities::DEPRECATE_EOF) {
-                        true => Part::Row,
-                        false => Part::DefinitionsEnd,
-                    };
+                    self.part = Part::Row;
                 }
-            }
-            Part::DefinitionsEnd => {
-                OkPacket::parse(payload, capabilities).ok_or_else(garbled)?;
-                self.part = Part::Row;
             }
             Part::Row => {
                 self.values = Some(row(payload).ok_or_else(garbled)?);

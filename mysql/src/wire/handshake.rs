@@ -246,17 +246,16 @@ mod tests {
 
     #[test]
     fn switches_to_another_plugin() {
-        let table: [(&[u8], Option<(&str, &[u8])>); 5] = [
-            (b"\xfemysql_native_password\0nonce\0", Some(("mysql_native_password", b"nonce"))),
-            (b"\xfemysql_clear_password\0", Some(("mysql_clear_password", b""))),
-            (b"\xfe", Some(("mysql_old_password", b""))),
-            (b"\xfename", None),
-            (b"", None),
-        ];
-        for (payload, expected) in table {
-            let expected = expected.map(|(plugin, data)| AuthSwitch { plugin: plugin.as_bytes(), data });
-            assert_eq!(AuthSwitch::parse(payload), expected, "{payload:?}");
+        for (payload, plugin, data) in [
+            (&b"\xfemysql_native_password\0nonce\0"[..], "mysql_native_password", &b"nonce"[..]),
+            (b"\xfemysql_clear_password\0", "mysql_clear_password", b""),
+            (b"\xfe", "mysql_old_password", b""),
+        ] {
+            let expected = AuthSwitch { plugin: plugin.as_bytes(), data };
+            assert_eq!(AuthSwitch::parse(payload), Some(expected), "{payload:?}");
         }
+        assert_eq!(AuthSwitch::parse(b"\xfename"), None);
+        assert_eq!(AuthSwitch::parse(b""), None);
     }
 
     proptest! {

@@ -40,18 +40,6 @@ macro_rules! flags {
             pub(crate) const fn contains(self, flags: $type) -> bool {
                 self.0 & flags.0 == flags.0
             }
-
-            /// Those that are set on both sides.
-            #[inline]
-            pub(crate) const fn both(self, other: $type) -> $type {
-                $type(self.0 & other.0)
-            }
-
-            /// Those of `self` that `other` has not.
-            #[inline]
-            pub(crate) const fn without(self, other: $type) -> $type {
-                $type(self.0 & !other.0)
-            }
         }
 
         impl BitOr for $type {
@@ -159,6 +147,11 @@ impl Capabilities {
     pub(crate) const fn bits(self) -> u64 {
         self.0
     }
+
+    /// Those that are set on both sides.
+    pub(crate) const fn both(self, other: Capabilities) -> Capabilities {
+        Capabilities(self.0 & other.0)
+    }
 }
 
 /// Whether a payload that begins with `first_byte` and is `payload_bytes` long in all its packets ends a result's rows.
@@ -234,49 +227,36 @@ impl<'a> OkPacket<'a> {
         Some(())
     }
 
-    /// What has changed of the session, as far as it can be read.
-    pub(crate) fn session_changes(&self) -> SessionChanges<'a> {
-        SessionChanges { entries: Cursor::new(self.state), variables: Cursor::new(&[]) }
+    /// The session's variables that have changed, each with its new value, as far as they can be read. What else has
+    /// changed is passed over.
+    pub(crate) fn changed_variables(&self) -> ChangedVariables<'a> {
+        ChangedVariables { entries: Cursor::new(self.state), variables: Cursor::new(&[]) }
     }
 }
 
-/// One thing that has changed of a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SessionChange<'a> {
-    /// A system variable's new value.
-    Variable { name: &'a [u8], value: &'a [u8] },
-    /// The default database; empty if it is none.
-    Database(&'a [u8]),
-    /// Something else, by the number of its kind.
-    Other(u8),
-}
+/// The kind of change that is told by [`ChangedVariables`].
+const SYSTEM_VARIABLES: u8 = 0;
 
-/// The changes an OK packet tells of.
+/// Names and values, from an OK packet.
 #[derive(Clone, Debug)]
-pub(crate) struct SessionChanges<'a> {
+pub(crate) struct ChangedVariables<'a> {
     entries: Cursor<'a>,
     /// Of the entry that was read last: MariaDB puts several into one.
     variables: Cursor<'a>,
 }
 
-impl<'a> Iterator for SessionChanges<'a> {
-    type Item = SessionChange<'a>;
+impl<'a> Iterator for ChangedVariables<'a> {
+    type Item = (&'a [u8], &'a [u8]);
 
-    fn next(&mut self) -> Option<SessionChange<'a>> {
-        loop {
-            if !self.variables.is_empty() {
-                let name = self.variables.lenenc_bytes()?;
-                let value = self.variables.lenenc_bytes()?;
-                return Some(SessionChange::Variable { name, value });
-            }
+    fn next(&mut self) -> Option<(&'a [u8], &'a [u8])> {
+        while self.variables.is_empty() {
             let kind = self.entries.u8()?;
             let data = self.entries.lenenc_bytes()?;
-            match kind {
-                0 => self.variables = Cursor::new(data),
-                1 => return Cursor::new(data).lenenc_bytes().map(SessionChange::Database),
-                kind => return Some(SessionChange::Other(kind)),
+            if kind == SYSTEM_VARIABLES {
+                self.variables = Cursor::new(data);
             }
         }
+        Some((self.variables.lenenc_bytes()?, self.variables.lenenc_bytes()?))
     }
 }
 
@@ -326,33 +306,20 @@ mod tests {
     }
 
     #[test]
-    fn session_changes_are_told_one_by_one() {
+    fn changed_variables_are_told_one_by_one() {
         let variables = b"\x00\x0f\x0aautocommit\x03OFF";
-        let two_variables = b"\x00\x08\x01a\x01b\x01c\x01d";
         let database = b"\x01\x05\x04shop";
-        let other = b"\x05\x09\x08T_______";
-        let state = [&variables[..], two_variables, database, other].concat();
+        let two_variables = b"\x00\x08\x01a\x01b\x01c\x01d";
+        let transaction = b"\x05\x09\x08T_______";
+        let state = [&variables[..], database, two_variables, transaction].concat();
         let payload = [b"\0\0\0\x02\x40\0\0\0".as_slice(), &[state.len() as u8], &state].concat();
         let ok = OkPacket::parse(&payload, NEW).unwrap();
         assert!(ok.status.contains(StatusFlags::SESSION_STATE_CHANGED));
-        let changes: Vec<SessionChange<'_>> = ok.session_changes().collect();
-        let variable = |name: &'static str, value: &'static str| SessionChange::Variable {
-            name: name.as_bytes(),
-            value: value.as_bytes(),
-        };
-        assert_eq!(
-            changes,
-            [
-                variable("autocommit", "OFF"),
-                variable("a", "b"),
-                variable("c", "d"),
-                SessionChange::Database(b"shop"),
-                SessionChange::Other(5),
-            ]
-        );
+        let changed: Vec<(&[u8], &[u8])> = ok.changed_variables().collect();
+        assert_eq!(changed, [(&b"autocommit"[..], &b"OFF"[..]), (b"a", b"b"), (b"c", b"d")]);
         // A flag without anything behind it: nothing that could be told.
         let bare = OkPacket::parse(b"\0\0\0\x02\x40\0\0", NEW).unwrap();
-        assert_eq!(bare.session_changes().count(), 0);
+        assert_eq!(bare.changed_variables().count(), 0);
     }
 
     #[test]
@@ -383,8 +350,8 @@ mod tests {
     fn flags_show_their_names() {
         let flags = StatusFlags::IN_TRANSACTION | StatusFlags::MORE_RESULTS_EXISTS;
         assert_eq!(format!("{flags:?}"), "{IN_TRANSACTION, MORE_RESULTS_EXISTS}");
-        assert_eq!(flags.without(StatusFlags::IN_TRANSACTION), StatusFlags::MORE_RESULTS_EXISTS);
-        assert_eq!(flags.both(StatusFlags::IN_TRANSACTION), StatusFlags::IN_TRANSACTION);
+        let capabilities = Capabilities::TLS | Capabilities::LONG_FLAG;
+        assert_eq!(capabilities.both(Capabilities::TLS | Capabilities::COMPRESS), Capabilities::TLS);
     }
 
     proptest! {
@@ -396,7 +363,7 @@ mod tests {
             }
             for capabilities in [NEW, OLD] {
                 if let Some(ok) = OkPacket::parse(&payload, capabilities) {
-                    prop_assert!(ok.session_changes().count() <= payload.len());
+                    prop_assert!(ok.changed_variables().count() <= payload.len());
                 }
             }
         }
