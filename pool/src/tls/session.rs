@@ -40,6 +40,8 @@ pub(super) struct Session {
     incoming: BytesMut,
     outgoing: Outgoing,
     peer_closed: bool,
+    /// What ended it. rustls is asked nothing after that: it does not expect to be.
+    failed: Option<TlsFailure>,
 }
 
 /// How far the handshake is.
@@ -54,7 +56,13 @@ pub(super) enum Progress {
 impl Session {
     pub(super) fn new(config: Arc<ClientConfig>, name: ServerName<'static>) -> Result<Session, TlsFailure> {
         let connection = UnbufferedClientConnection::new(config, name).map_err(|error| failure(&error))?;
-        Ok(Session { connection, incoming: BytesMut::new(), outgoing: Outgoing::default(), peer_closed: false })
+        Ok(Session {
+            connection,
+            incoming: BytesMut::new(),
+            outgoing: Outgoing::default(),
+            peer_closed: false,
+            failed: None,
+        })
     }
 
     /// The buffer to read the socket into, with room for a read that is worth its system call.
@@ -66,14 +74,24 @@ impl Session {
     /// Takes all whole records of what has come; what is in them for us is appended to `plaintext`. After an error there
     /// may be an alert to be written.
     pub(super) fn open(&mut self, plaintext: &mut BytesMut) -> Result<Progress, TlsFailure> {
-        let progress = self.open_records(plaintext);
-        if progress.is_err()
-            && let Ok(ConnectionState::EncodeTlsData(message)) =
-                self.connection.process_tls_records(&mut self.incoming).state
+        self.check()?;
+        self.open_records(plaintext).map_err(|failure| self.fail(failure))
+    }
+
+    fn check(&self) -> Result<(), TlsFailure> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Ends it, with an alert if rustls has one.
+    fn fail(&mut self, failure: TlsFailure) -> TlsFailure {
+        if let Ok(ConnectionState::EncodeTlsData(message)) =
+            self.connection.process_tls_records(&mut self.incoming).state
         {
-            encode(message, &mut self.outgoing)?;
+            // Without it the failure is the same.
+            let _ = encode(message, &mut self.outgoing);
         }
-        progress
+        self.failed = Some(failure.clone());
+        failure
     }
 
     fn open_records(&mut self, plaintext: &mut BytesMut) -> Result<Progress, TlsFailure> {
@@ -117,9 +135,14 @@ impl Session {
 
     /// Encrypts the front of `plaintext`, unless an earlier front of it still waits to be written.
     pub(super) fn seal(&mut self, plaintext: &[u8]) -> Result<(), TlsFailure> {
+        self.check()?;
         if self.outgoing.unreported > 0 {
             return Ok(());
         }
+        self.seal_records(plaintext).map_err(|failure| self.fail(failure))
+    }
+
+    fn seal_records(&mut self, plaintext: &[u8]) -> Result<(), TlsFailure> {
         let front = plaintext.get(..SEALED_BYTES_MAX).unwrap_or(plaintext);
         let outgoing = &mut self.outgoing;
         loop {
@@ -149,10 +172,14 @@ impl Session {
 
     /// Queues the word that nothing more will come. Its loss would harm nobody: an error is not told.
     pub(super) fn close(&mut self) {
+        if self.failed.is_some() {
+            return;
+        }
         let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut self.incoming);
         if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
             self.outgoing.append(RECORD_OVERHEAD_BYTES, |room| traffic.queue_close_notify(room).map_err(|_| None));
         }
+        self.failed = Some(TlsFailure::Broken("the connection was closed".to_owned()));
     }
 
     /// What is to be written.
@@ -290,3 +317,6 @@ fn failure(error: &Error) -> TlsFailure {
         other => TlsFailure::Broken(other.to_string()),
     }
 }
+
+#[cfg(test)]
+mod tests;
