@@ -220,6 +220,11 @@ impl Outgoing {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
 
+    /// Whether there is something to be written, and no plaintext in it.
+    pub(super) fn has_only_answers(&self) -> bool {
+        self.unreported == 0 && !self.bytes().is_empty()
+    }
+
     /// So many of `bytes` have been written.
     pub(super) fn advance(&mut self, count: usize) {
         self.start = self.end.min(self.start + count);

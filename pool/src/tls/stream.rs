@@ -67,6 +67,13 @@ impl TlsSocket {
     /// the server's word for it: what is cut off shows where replies are cut.
     pub(crate) fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
         loop {
+            // TLS' own answers, if it has any, do not wait for the next statement. Of statements nothing is written here:
+            // their writer sleeps until the socket takes more, and would not hear that it did.
+            if self.session.outgoing().has_only_answers()
+                && let Poll::Ready(Err(error)) = self.poll_flush(cx)
+            {
+                return Poll::Ready(Err(error));
+            }
             if self.session.is_peer_closed() {
                 return Poll::Ready(Ok(0));
             }
@@ -74,12 +81,6 @@ impl TlsSocket {
                 return Poll::Ready(Ok(0));
             }
             let count = self.open(buffer)?;
-            // TLS' own answers, if it has any: they do not wait for the next statement.
-            if !self.session.outgoing().bytes().is_empty()
-                && let Poll::Ready(Err(error)) = self.poll_flush(cx)
-            {
-                return Poll::Ready(Err(error));
-            }
             if count > 0 {
                 return Poll::Ready(Ok(count));
             }
@@ -158,5 +159,156 @@ impl ParkedTlsSocket {
 
     pub(crate) fn unpark(self) -> io::Result<TlsSocket> {
         Ok(TlsSocket { socket: self.socket.unpark()?, session: self.session })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::task::Waker;
+
+    use rcgen::{CertificateParams, KeyPair};
+    use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+    use rustls::{ServerConfig, ServerConnection};
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::UnixStream;
+
+    use super::super::{TlsSettings, TlsVerification};
+    use super::*;
+
+    const TEXT_BYTES: usize = 10 << 20;
+
+    /// A server that has shaken hands, and the other end of its socket.
+    struct Server {
+        tls: ServerConnection,
+        socket: UnixStream,
+    }
+
+    impl Server {
+        async fn accept(mut socket: UnixStream) -> Server {
+            let key = KeyPair::generate().unwrap();
+            let certificate = CertificateParams::new(vec!["db.test".to_owned()]).unwrap().self_signed(&key).unwrap();
+            let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.serialize_der()));
+            let provider = Arc::new(rustls::crypto::ring::default_provider());
+            let config = ServerConfig::builder_with_provider(provider)
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_single_cert(vec![certificate.der().clone()], key)
+                .unwrap();
+            let mut tls = ServerConnection::new(Arc::new(config)).unwrap();
+            while tls.is_handshaking() {
+                let mut bytes = BytesMut::with_capacity(64 * 1024);
+                socket.read_buf(&mut bytes).await.unwrap();
+                tls.read_tls(&mut &bytes[..]).unwrap();
+                tls.process_new_packets().unwrap();
+                let mut answer = Vec::new();
+                while tls.wants_write() {
+                    tls.write_tls(&mut answer).unwrap();
+                }
+                socket.write_all(&answer).await.unwrap();
+            }
+            Server { tls, socket }
+        }
+    }
+
+    async fn pair() -> (TlsSocket, Server) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let settings = TlsSettings { verification: TlsVerification::None, ..TlsSettings::default() };
+        let request = TlsRequest { settings, host: None };
+        let mut input = BytesMut::new();
+        let (started, server) = tokio::join!(start(Socket::Unix(ours), request, &mut input), Server::accept(theirs));
+        let (Socket::Tls(tls), _) = started.unwrap() else { panic!("it is encrypted") };
+        (*tls, server)
+    }
+
+    /// Whoever writes sleeps until the socket takes more; if a read wrote in his place, nobody would wake him, and with a
+    /// statement longer than what is encrypted at once the server would wait for the rest of it for ever.
+    #[tokio::test]
+    async fn a_read_writes_nothing_of_a_statement() {
+        let (mut tls, mut server) = pair().await;
+        let text = vec![b'x'; TEXT_BYTES];
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut written = 0;
+        while let Poll::Ready(count) = tls.poll_write(cx, &text[written..]) {
+            written += count.unwrap();
+        }
+        let left = tls.session.outgoing().bytes().len();
+        assert!(left > 0 && written < text.len(), "the socket is full in the middle of something");
+        // Now it takes more, and the beginning of a record is there to be read.
+        let mut bytes = vec![0; TEXT_BYTES];
+        while server.socket.try_read(&mut bytes).is_ok() {}
+        server.socket.write_all(&[0x17, 3, 3]).await.unwrap();
+        while !tls.has_input() {
+            tokio::task::yield_now().await;
+        }
+        let mut buffer = BytesMut::new();
+        for _ in 0..100 {
+            assert!(tls.poll_read(cx, &mut buffer).is_pending(), "a record is not whole");
+            tokio::task::yield_now().await;
+        }
+        assert!(!tls.has_input(), "the beginning has been read");
+        assert_eq!(tls.session.outgoing().bytes().len(), left);
+    }
+
+    /// Both sides write at once, more than all buffers hold.
+    #[tokio::test]
+    async fn both_ways_go_on_beside_each_other() {
+        let (mut tls, mut server) = pair().await;
+        let text = vec![b'x'; TEXT_BYTES];
+        let (mut written, mut received) = (0, 0);
+        let ours = poll_fn(|cx| {
+            // As the driver of a lane does: at most one of each, and again if something came of it.
+            let mut again = false;
+            if written < text.len()
+                && let Poll::Ready(count) = tls.poll_write(cx, &text[written..])
+            {
+                written += count.unwrap();
+                again = true;
+            }
+            let mut buffer = BytesMut::new();
+            if let Poll::Ready(count) = tls.poll_read(cx, &mut buffer) {
+                assert_eq!(count.unwrap(), buffer.len());
+                received += buffer.len();
+                again = true;
+            }
+            if written == text.len() && received == text.len() {
+                return Poll::Ready(());
+            }
+            if again {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
+        });
+        let theirs = async {
+            use std::io::{Read, Write};
+            let (mut sent, mut arrived) = (0, 0);
+            let mut plaintext = vec![0; 64 * 1024];
+            while sent < text.len() || arrived < text.len() {
+                if sent < text.len() {
+                    sent += server.tls.writer().write(&text[sent..text.len().min(sent + 16 * 1024)]).unwrap();
+                }
+                let mut bytes = Vec::new();
+                while server.tls.wants_write() {
+                    server.tls.write_tls(&mut bytes).unwrap();
+                }
+                // Writes all before it reads, as a server does.
+                server.socket.write_all(&bytes).await.unwrap();
+                let mut bytes = vec![0; 4_000];
+                let Ok(count) = server.socket.try_read(&mut bytes) else {
+                    tokio::task::yield_now().await;
+                    continue;
+                };
+                let mut bytes = &bytes[..count];
+                while !bytes.is_empty() {
+                    server.tls.read_tls(&mut bytes).unwrap();
+                    server.tls.process_new_packets().unwrap();
+                    while let Ok(count) = server.tls.reader().read(&mut plaintext) {
+                        arrived += count;
+                    }
+                }
+            }
+        };
+        tokio::join!(ours, theirs);
     }
 }
