@@ -164,6 +164,71 @@ fn a_startup_message_too_long_for_the_server_is_not_sent() {
     assert!(output.is_empty());
 }
 
+/// What becomes of the answer to the question for TLS, and what is sent then.
+fn answer(mode: &str, attempt: u32, answer: &[u8]) -> (String, Vec<u8>) {
+    let settings = Settings::from_url(&format!("user=app sslrootcert=/ca.pem sslmode={mode}")).unwrap();
+    let mut output = Vec::new();
+    let (mut login, progress) = Login::start(&settings, &settings.hosts()[0], attempt, &mut output).unwrap();
+    assert!(matches!(progress, Progress::NeedsInput));
+    assert_eq!(output, [0, 0, 0, 8, 4, 210, 22, 47]);
+    output.clear();
+    let words = match login.advance(&mut BytesMut::from(answer), &mut output) {
+        Ok(Progress::NeedsInput) => "goes on".to_owned(),
+        Ok(Progress::StartTls(request)) => format!("TLS {:?}", request.settings.verification),
+        Ok(Progress::Ready(_)) => "ready".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    (words, output)
+}
+
+#[test]
+fn the_answer_to_the_question_for_tls() {
+    let table: [(&str, u32, &[u8], &str, bool); 16] = [
+        ("prefer", 0, b"", "goes on", false),
+        ("prefer", 0, b"S", "TLS None", false),
+        ("allow", 1, b"S", "TLS None", false),
+        ("require", 0, b"S", "TLS Chain", false),
+        ("verify-ca", 0, b"S", "TLS Chain", false),
+        ("verify-full", 0, b"S", "TLS ChainAndName", false),
+        ("prefer", 0, b"N", "goes on", true),
+        ("allow", 1, b"N", "does not let us in without TLS", false),
+        ("require", 0, b"N", "sslmode=require demands", false),
+        ("verify-ca", 0, b"N", "sslmode=verify-ca demands", false),
+        ("verify-full", 0, b"N", "sslmode=verify-full demands", false),
+        ("prefer", 0, b"NR", "bytes behind the answer", false),
+        ("prefer", 0, b"E\0\0\0\x0aSlie\0\0", "is not shown", false),
+        ("require", 0, b"E", "is not shown", false),
+        ("prefer", 0, b"R", "neither yes nor no", false),
+        ("prefer", 0, b"\0", "neither yes nor no", false),
+    ];
+    for (mode, attempt, bytes, expected, sends_startup) in table {
+        let (words, sent) = answer(mode, attempt, bytes);
+        assert!(words.contains(expected), "{mode} {bytes:?}: {words}");
+        assert_eq!(sent.starts_with(b"\0\0\0"), sends_startup, "{mode} {bytes:?}: {sent:?}");
+        assert!(sends_startup || sent.is_empty(), "{mode} {bytes:?}: {sent:?}");
+    }
+}
+
+#[test]
+fn tls_is_started_once_and_where_it_is_due() {
+    let peer = |protocol: Option<&[u8]>| TlsPeer {
+        certificate: Vec::new(),
+        application_protocol: protocol.map(<[u8]>::to_vec),
+    };
+    let mut output = Vec::new();
+    let mut plain = start(&settings(""), &mut output).unwrap();
+    assert!(plain.tls_started(&peer(None), &mut output).is_err(), "nobody asked");
+    for (protocol, accepted) in [(Some(&b"postgresql"[..]), true), (None, false), (Some(b"http/1.1"), false)] {
+        let direct = Settings::from_url("user=app sslmode=require sslnegotiation=direct").unwrap();
+        let mut output = Vec::new();
+        let (mut login, progress) = Login::start(&direct, &direct.hosts()[0], 0, &mut output).unwrap();
+        assert!(matches!(progress, Progress::StartTls(_)) && output.is_empty(), "nothing goes before it");
+        assert_eq!(login.tls_started(&peer(protocol), &mut output).is_ok(), accepted, "{protocol:?}");
+        assert_eq!(output.is_empty(), !accepted, "{protocol:?}");
+        assert!(login.tls_started(&peer(protocol), &mut output).is_err(), "a second time");
+    }
+}
+
 #[test]
 fn trust() {
     let ending = play(&settings("password=unused"), &[[ok(), started()].concat()]);
