@@ -6,13 +6,20 @@
 
 with_addresses = addresses=$$(scripts/servers env) && eval "$$addresses" &&
 
+# The demo shows what pipelining is worth: a database on the same machine is asked without TLS, which the servers offer and
+# the driver would take. Wherever it is otherwise, and whatever an address says of it itself, stays as it is.
+plaintext_on_loopback = case "$$POSTGRES_URL" in \
+	*\?*) ;; \
+	*@127.0.0.1:*) export POSTGRES_URL="$$POSTGRES_URL?sslmode=disable" ;; \
+	esac;
+
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: ## the demo server in the foreground, on port 8080 or $PORT
 	@test -n "$$DATABASE_URL" || scripts/servers up postgres
 	cargo build --release -p cenote-demo
-	@if test -z "$$DATABASE_URL"; then $(with_addresses) true; fi; exec cargo run --quiet --release -p cenote-demo
+	@if test -z "$$DATABASE_URL"; then $(with_addresses) true; fi; $(plaintext_on_loopback) exec cargo run --quiet --release -p cenote-demo
 
 test: ## every test, on real servers
 	scripts/servers up
