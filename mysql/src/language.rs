@@ -1,13 +1,19 @@
 //! `MySql`: the language of this crate, for the machine in `cenote-pool`, and what a pool keeps of the server.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use bytes::BytesMut;
 use cenote_pool::{
-    Address, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements, TlsPeer,
+    Address, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements, TlsFailure,
+    TlsPeer,
 };
 
+use crate::auth::PublicKey;
 use crate::error::Error;
 use crate::login::{Login, LoginError, Progress, Transport};
 use crate::pipelining::{Host, Hosts};
@@ -19,6 +25,9 @@ use crate::wire::frontend;
 
 /// The most that `max_allowed_packet` can be: what counts before any server has told its own.
 const MAX_ALLOWED_PACKET_BYTES: usize = 1 << 30;
+
+/// What a file with a server's key may have. One of 8,192 bits takes 1.5 kB, and a file may hold some words besides.
+const SERVER_KEY_BYTES_MAX: u64 = 64 << 10;
 
 /// MySQL's language, and what one pool has learned.
 pub(crate) struct MySql {
@@ -93,7 +102,7 @@ impl Language for MySql {
         let host = self.hosts.at(address);
         let pipelines = match self.settings.pipeline() {
             Pipelining::On => Pipelines::Yes,
-            Pipelining::Auto if host.may_pipeline() => Pipelines::Asked(host),
+            Pipelining::Auto if host.may_pipeline(Instant::now()) => Pipelines::Asked(host),
             Pipelining::Auto | Pipelining::Off => Pipelines::No,
         };
         let (name, unix) = match address {
@@ -101,7 +110,10 @@ impl Language for MySql {
             Address::Unix(_) => (None, true),
         };
         let probes = matches!(pipelines, Pipelines::Asked(_));
-        let login = Login::start(&self.settings, Transport { host: name, unix }, probes);
+        let mut login = Login::start(&self.settings, Transport { host: name, unix }, probes);
+        if let Some(path) = self.settings.server_public_key() {
+            login.set_server_key(read_server_key(path).map_err(failure)?);
+        }
         let max_allowed_packet = Arc::clone(&self.max_allowed_packet);
         Ok((ConnectionLogin { login, pipelines, max_allowed_packet }, LoginStep::NeedsInput))
     }
@@ -121,6 +133,18 @@ impl Language for MySql {
     fn farewell() -> &'static [u8] {
         frontend::QUIT
     }
+}
+
+/// Read for each connection, so that one that was renewed counts from the next connection on.
+fn read_server_key(path: &Path) -> Result<PublicKey, LoginError> {
+    let mut pem = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(SERVER_KEY_BYTES_MAX + 1).read_to_end(&mut pem));
+    let about = |words: &str| LoginError::Caller(format!("the file {} (`server_public_key`) {words}", path.display()));
+    read.map_err(|error| about(&format!("cannot be read: {error}")))?;
+    if pem.len() as u64 > SERVER_KEY_BYTES_MAX {
+        return Err(about("is larger than 64 KiB"));
+    }
+    PublicKey::parse(&pem).ok_or_else(|| about("holds no RSA public key in PEM"))
 }
 
 /// Whether a connection's commands may follow each other without waiting.
@@ -158,10 +182,14 @@ impl ConnectionLogin {
     fn failure(&self, error: LoginError) -> LoginFailure {
         let again = matches!(error, LoginError::DoesNotPipeline);
         if let (true, Pipelines::Asked(host)) = (again, &self.pipelines) {
-            host.does_not_pipeline();
+            host.does_not_pipeline(Instant::now());
         }
-        LoginFailure { fatal: error.is_fatal(), again, error: Arc::new(error) }
+        LoginFailure { again, ..failure(error) }
     }
+}
+
+fn failure(error: LoginError) -> LoginFailure {
+    LoginFailure { fatal: error.is_fatal(), again: false, error: Arc::new(error) }
 }
 
 impl cenote_pool::Login for ConnectionLogin {
@@ -175,6 +203,11 @@ impl cenote_pool::Login for ConnectionLogin {
     fn tls_started(&mut self, _: &TlsPeer, output: &mut Vec<u8>) -> Result<LoginStep<ReplyFramer>, LoginFailure> {
         let progress = self.login.tls_started(output);
         self.step(progress)
+    }
+
+    fn tls_failed(&mut self, reason: TlsFailure) -> LoginFailure {
+        // What is broken now may be well the next time; all else is told at once.
+        LoginFailure { fatal: reason.is_lasting(), ..failure(LoginError::tls(&reason)) }
     }
 
     fn unanswered(&mut self) -> Option<LoginFailure> {

@@ -154,17 +154,10 @@ impl Login {
         }
     }
 
-    /// Hands over what is in the file that [`Settings::server_public_key`] names. Without it a log-in that needs the key
+    /// Hands over the key in the file that [`Settings::server_public_key`] names. Without it a log-in that needs the key
     /// fails.
-    ///
-    /// # Errors
-    ///
-    /// If it is no key.
-    pub(crate) fn set_server_key(&mut self, pem: &[u8]) -> Result<(), LoginError> {
-        let no_key =
-            || LoginError::Caller("`server_public_key` names a file without an RSA public key (PEM)".to_owned());
-        self.server_key = Some(PublicKey::parse(pem).ok_or_else(no_key)?);
-        Ok(())
+    pub(crate) fn set_server_key(&mut self, key: PublicKey) {
+        self.server_key = Some(key);
     }
 
     /// Consumes whole packets off the front of `input`, and appends answers to `output`.
@@ -258,7 +251,7 @@ impl Login {
         }
         packet::take(input, &mut self.sequence, MESSAGE_BYTES_MAX).map_err(|fault| {
             let doubt = if matches!(self.state, State::Greeting) { "; is this a MySQL server?" } else { "" };
-            LoginError::Peer(format!("{fault}{doubt}"))
+            LoginError::peer(format_args!("{fault}{doubt}"))
         })
     }
 

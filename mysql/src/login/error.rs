@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use cenote_pool::TlsFailure;
+
 use crate::server_error::{ErrorCode, ServerError};
 
 /// Why a log-in failed, by whose fault it was. Never holds the password.
@@ -10,7 +12,7 @@ use crate::server_error::{ErrorCode, ServerError};
 pub(crate) enum LoginError {
     /// The server refused, in its own words.
     Server(ServerError),
-    /// The other side broke the protocol, or is no MySQL server at all.
+    /// The other side broke the protocol, is no MySQL server at all, or not the one that is meant.
     Peer(String),
     /// The settings do not fit what this server asks for.
     Caller(String),
@@ -19,8 +21,17 @@ pub(crate) enum LoginError {
 }
 
 impl LoginError {
-    pub(crate) fn peer(words: impl Into<String>) -> LoginError {
-        LoginError::Peer(words.into())
+    pub(crate) fn peer(words: impl fmt::Display) -> LoginError {
+        LoginError::Peer(format!("protocol broken at log-in: {words}"))
+    }
+
+    /// TLS did not come about.
+    pub(crate) fn tls(failure: &TlsFailure) -> LoginError {
+        let words = failure.to_string();
+        match failure {
+            TlsFailure::Settings(_) | TlsFailure::Refused(_) => LoginError::Caller(words),
+            TlsFailure::Untrusted(_) | TlsFailure::Broken(_) | TlsFailure::Injected => LoginError::Peer(words),
+        }
     }
 
     /// Whether the next attempt would end the same way until somebody changes something: who waits for a connection is
@@ -62,8 +73,7 @@ impl fmt::Display for LoginError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LoginError::Server(error) => error.fmt(f),
-            LoginError::Peer(words) => write!(f, "protocol broken at log-in: {words}"),
-            LoginError::Caller(words) => f.write_str(words),
+            LoginError::Peer(words) | LoginError::Caller(words) => f.write_str(words),
             LoginError::DoesNotPipeline => {
                 f.write_str("the server, or what stands before it, does not pipeline commands")
             }
@@ -110,5 +120,21 @@ mod tests {
         assert!(LoginError::Caller(String::new()).is_fatal());
         assert!(!LoginError::peer("").is_fatal());
         assert!(!LoginError::DoesNotPipeline.is_fatal());
+    }
+
+    #[test]
+    fn whose_fault_it_is_that_there_is_no_tls() {
+        let words = || "because".to_owned();
+        for (failure, by_caller) in [
+            (TlsFailure::Settings(words()), true),
+            (TlsFailure::Refused(words()), true),
+            (TlsFailure::Untrusted(words()), false),
+            (TlsFailure::Broken(words()), false),
+            (TlsFailure::Injected, false),
+        ] {
+            let error = LoginError::tls(&failure);
+            assert_eq!(matches!(error, LoginError::Caller(_)), by_caller, "{failure:?}");
+            assert_eq!(error.to_string(), failure.to_string());
+        }
     }
 }

@@ -76,7 +76,7 @@ impl Scene {
         let transport = Transport { host: Some("db".to_owned()), unix: self.unix };
         let mut login = Login::start(&self.settings, transport, self.probe);
         if let Some(pem) = self.server_key {
-            login.set_server_key(pem.as_bytes()).unwrap();
+            login.set_server_key(PublicKey::parse(pem.as_bytes()).unwrap());
         }
         login
     }

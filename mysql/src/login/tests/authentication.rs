@@ -142,10 +142,3 @@ fn what_breaks_the_protocol() {
     let hasty = scene.run(&[greeting(CACHING), [message(2, b"\x01\x04"), key(4)].concat()], Arrival::Whole);
     assert!(hasty.words.contains("before it was answered"), "{}", hasty.words);
 }
-
-#[test]
-fn a_key_that_is_none_is_told_at_once() {
-    let mut login = plain().login();
-    let error = login.set_server_key(b"no key").unwrap_err();
-    assert!(error.is_fatal() && error.to_string().contains("`server_public_key`"), "{error}");
-}
