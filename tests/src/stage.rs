@@ -103,6 +103,21 @@ impl Peer {
         Ok(std::mem::replace(&mut self.input, rest))
     }
 
+    /// Whether the client has said something that was not taken yet.
+    pub(crate) fn has_input(&mut self) -> io::Result<bool> {
+        if !self.input.is_empty() {
+            return Ok(true);
+        }
+        self.stream.set_nonblocking(true)?;
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false)?;
+        match peeked {
+            Ok(count) => Ok(count > 0),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.stream.write_all(bytes)
     }

@@ -6,10 +6,12 @@
 //!
 //! Where a script does not say otherwise, the server takes every statement for one with an `int` parameter that returns
 //! it as its only row ([`Session::answer`]). It runs no SQL, and checks of what the client sends only that commands begin
-//! a sequence of packets. It speaks as a server does that was offered `CLIENT_DEPRECATE_EOF`, and without TLS.
+//! a sequence of packets. It speaks as a server does that was offered `CLIENT_DEPRECATE_EOF`, and without TLS unless the
+//! script starts it.
 
 pub mod packet;
 mod request;
+mod tls;
 
 use std::collections::HashMap;
 use std::io;
@@ -18,6 +20,8 @@ use cenote_mysql::Pool;
 
 use self::packet::Greeting;
 pub use self::request::{LogIn, Request};
+use self::tls::Encryption;
+use crate::certificates::Certified;
 use crate::stage::{Peer, Stage};
 
 /// Longer payloads come in several packets.
@@ -42,9 +46,14 @@ impl Server {
     pub fn start_raw(script: impl Fn(&mut Session) -> io::Result<()> + Send + Sync + 'static) -> Server {
         let script = move |peer: Peer| {
             let number = peer.number;
-            script(&mut Session { number, peer, statements: 0, types: HashMap::new() })
+            script(&mut Session { number, peer, encryption: None, statements: 0, types: HashMap::new() })
         };
         Server { stage: Stage::open(script) }
+    }
+
+    /// Its port on 127.0.0.1.
+    pub fn port(&self) -> u16 {
+        self.stage.address().port()
     }
 
     /// Its address with settings as in a URL (`pool_size=1&max_pipeline=4`).
@@ -69,6 +78,8 @@ pub struct Session {
     /// Which connection of its server this is, from 0.
     pub number: usize,
     peer: Peer,
+    /// Once there is TLS.
+    encryption: Option<Encryption>,
     /// Prepared so far; the number of the newest.
     statements: u32,
     /// The type of each statement's parameter, as last told.
@@ -101,9 +112,10 @@ impl Session {
     pub fn payload(&mut self) -> io::Result<(u8, Vec<u8>)> {
         let mut payload = Vec::new();
         loop {
-            let [a, b, c, number] = self.peer.take()?;
-            let length = u32::from_le_bytes([a, b, c, 0]) as usize;
-            payload.extend(self.peer.take_bytes(length)?);
+            let header = self.take_bytes(4)?;
+            let length = u32::from_le_bytes([header[0], header[1], header[2], 0]) as usize;
+            let number = header[3];
+            payload.extend(self.take_bytes(length)?);
             if length < PAYLOAD_BYTES_MAX {
                 return Ok((number, payload));
             }
@@ -120,7 +132,39 @@ impl Session {
 
     /// Sends bytes, whatever they are.
     pub fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.peer.send(bytes)
+        match &mut self.encryption {
+            Some(encryption) => encryption.send(&mut self.peer, bytes),
+            None => self.peer.send(bytes),
+        }
+    }
+
+    /// Starts TLS, for which the client has asked, and shows this certificate.
+    pub fn start_tls(&mut self, certified: &Certified) -> io::Result<()> {
+        self.encryption = Some(Encryption::start(&mut self.peer, certified)?);
+        Ok(())
+    }
+
+    /// Whether the client has said something that was not taken yet. Not to be asked once there is TLS, whose own
+    /// messages would count.
+    pub fn has_input(&mut self) -> io::Result<bool> {
+        assert!(self.encryption.is_none(), "what TLS says of itself is no request");
+        self.peer.has_input()
+    }
+
+    /// All that the client still says, until it closes the connection.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut rest = Vec::new();
+        while let Ok(byte) = self.take_bytes(1) {
+            rest.extend(byte);
+        }
+        rest
+    }
+
+    fn take_bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        match &mut self.encryption {
+            Some(encryption) => encryption.take_bytes(&mut self.peer, count),
+            None => self.peer.take_bytes(count),
+        }
     }
 
     /// Answers as a good server would, until the client closes the connection.

@@ -82,6 +82,8 @@ impl Request {
 pub struct LogIn {
     /// What it can and wants.
     pub capabilities: u32,
+    /// The same of what only MariaDB knows.
+    pub mariadb_capabilities: u32,
     /// The collation's number.
     pub collation: u8,
     /// Its user.
@@ -104,8 +106,8 @@ impl LogIn {
         let has = |capability: u32| capabilities & capability != 0;
         let _packet_bytes_max = body.u32();
         let [collation] = body.array();
-        // A filler, the end of which is MariaDB's.
-        body.take(23);
+        body.take(19);
+        let mariadb_capabilities = body.u32();
         let user = body.text();
         let auth_response = if has(LENENC_AUTH) {
             body.lenenc_bytes().to_vec()
@@ -125,7 +127,7 @@ impl LogIn {
                 attributes.insert(name, text(all.lenenc_bytes()));
             }
         }
-        LogIn { capabilities, collation, user, auth_response, database, plugin, attributes }
+        LogIn { capabilities, mariadb_capabilities, collation, user, auth_response, database, plugin, attributes }
     }
 }
 
