@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, SignatureAlgorithm};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::own_pool::unique_name;
@@ -17,7 +17,7 @@ pub struct Certified {
 impl Certified {
     /// One that signed itself, and says that it is an authority, as `openssl req -x509` makes them.
     pub fn self_signed(names: &[&str]) -> Certified {
-        let (mut parameters, key) = parameters(names, &rcgen::PKCS_ECDSA_P256_SHA256);
+        let (mut parameters, key) = parameters(names);
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let certificate = parameters.self_signed(&key).expect("a certificate can be made");
         Certified { certificate, key }
@@ -48,7 +48,7 @@ pub struct Authority {
 impl Authority {
     /// A new one.
     pub fn create(name: &str) -> Authority {
-        let (mut parameters, key) = parameters(&[], &rcgen::PKCS_ECDSA_P256_SHA256);
+        let (mut parameters, key) = parameters(&[]);
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         parameters.distinguished_name.push(DnType::CommonName, name);
         let certificate = parameters.self_signed(&key).expect("a certificate can be made");
@@ -62,18 +62,12 @@ impl Authority {
 
     /// A certificate for these hosts.
     pub fn issue(&self, names: &[&str]) -> Certified {
-        self.issue_by(names, &rcgen::PKCS_ECDSA_P256_SHA256, |_| {})
-    }
-
-    /// One whose key is of a kind to which no password can be bound.
-    pub fn issue_ed25519(&self, names: &[&str]) -> Certified {
-        // It is the signature that counts, and that is the authority's.
-        self.issue_by(names, &rcgen::PKCS_ED25519, |_| {})
+        self.issue_by(names, |_| {})
     }
 
     /// One that was valid long ago.
     pub fn issue_expired(&self, names: &[&str]) -> Certified {
-        self.issue_by(names, &rcgen::PKCS_ECDSA_P256_SHA256, |parameters| {
+        self.issue_by(names, |parameters| {
             parameters.not_before = rcgen::date_time_ymd(2001, 1, 1);
             parameters.not_after = rcgen::date_time_ymd(2002, 1, 1);
         })
@@ -81,30 +75,25 @@ impl Authority {
 
     /// One for a client.
     pub fn issue_client(&self, user: &str) -> Certified {
-        self.issue_by(&[], &rcgen::PKCS_ECDSA_P256_SHA256, |parameters| {
+        self.issue_by(&[], |parameters| {
             parameters.distinguished_name.push(DnType::CommonName, user);
         })
     }
 
-    fn issue_by(
-        &self,
-        names: &[&str],
-        algorithm: &'static SignatureAlgorithm,
-        change: impl FnOnce(&mut CertificateParams),
-    ) -> Certified {
-        let (mut parameters, key) = parameters(names, algorithm);
+    fn issue_by(&self, names: &[&str], change: impl FnOnce(&mut CertificateParams)) -> Certified {
+        let (mut parameters, key) = parameters(names);
         change(&mut parameters);
         let certificate = parameters.signed_by(&key, &self.issuer).expect("a certificate can be made");
         Certified { certificate, key }
     }
 }
 
-fn parameters(names: &[&str], algorithm: &'static SignatureAlgorithm) -> (CertificateParams, KeyPair) {
+fn parameters(names: &[&str]) -> (CertificateParams, KeyPair) {
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     let mut parameters = CertificateParams::new(names).expect("names of hosts");
     // rcgen's own name for what has none.
     parameters.distinguished_name = rcgen::DistinguishedName::new();
-    (parameters, KeyPair::generate_for(algorithm).expect("a key can be made"))
+    (parameters, KeyPair::generate().expect("a key can be made"))
 }
 
 /// A file of a test's own; removed when this is dropped.
