@@ -32,6 +32,7 @@
 //! | `tls` | the encrypted socket, and who is trusted |
 //! | `waiters` | what happens when every lane is full |
 //! | `pool`, `registry` | the pool, and who shares it |
+//! | [`settings`] | what drivers share to read settings from text |
 
 pub mod backoff;
 mod budget;
@@ -51,6 +52,7 @@ mod prepared;
 mod registry;
 pub mod route;
 mod run;
+pub mod settings;
 mod socket;
 mod statements;
 mod stats;

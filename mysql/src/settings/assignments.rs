@@ -1,50 +1,41 @@
-//! `Assignments`: named texts, from whatever source, on their way into a builder.
+//! `Said`: named texts, from whatever source, on their way into a builder.
 //!
 //! Knows what each parameter's text means; limits and defaults are the builder's.
 
 use std::path::PathBuf;
 
+use cenote_pool::settings::{Assignments, Names, Parameters, Password, SettingsError, read_switch};
+
 use super::auth_plugins::AuthPlugins;
 use super::builder::SettingsBuilder;
-use super::error::SettingsError;
-use super::host;
-use super::names;
-use super::password::Password;
 use super::pipelining::Pipelining;
 use super::ssl::{SslMode, SslRoots};
-use super::value::{read_bytes, read_count, read_duration, read_switch};
-use super::{Lookup, Settings};
+use super::{Lookup, Settings, host, names};
 
-/// What was said so far. The later word wins; an empty value is the same as saying nothing.
+/// What was said so far of which parameter.
 #[derive(Default)]
-pub(super) struct Assignments {
+pub(super) struct Said {
     builder: SettingsBuilder,
     /// These make hosts only together, so they wait here until all is said.
     host: Option<String>,
     port: Option<String>,
     socket: Option<String>,
-    said: Vec<&'static str>,
 }
 
-impl Assignments {
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.said.contains(&name)
-    }
-
+impl Said {
     /// The list of hosts, as it was said.
     pub(super) fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
+}
 
-    /// Sets a parameter by its name; for `showable` see [`names::find`].
-    pub(super) fn set(&mut self, name: &str, value: &str, showable: bool) -> Result<(), SettingsError> {
-        let name = names::find(name, showable)?;
-        if value.is_empty() {
-            return Ok(());
-        }
-        if !self.has(name) {
-            self.said.push(name);
-        }
+impl Parameters for Said {
+    const NAMES: &'static Names = &names::NAMES;
+    const DATABASE: &'static str = "database";
+    const PORT_DEFAULT: u16 = host::PORT_DEFAULT;
+    const OF_THE_ADDRESS: &'static [&'static str] = &["host", "port", "socket", "user", "password", "database"];
+
+    fn set(&mut self, name: &'static str, value: &str) -> Result<(), SettingsError> {
         let builder = &mut self.builder;
         match name {
             "host" => self.host = Some(value.to_owned()),
@@ -56,7 +47,6 @@ impl Assignments {
             "program_name" => builder.program_name = Some(value.to_owned()),
             "connection_attributes" => builder.connection_attributes = Some(read_switch(name, value)?),
             "found_rows" => builder.found_rows = Some(read_switch(name, value)?),
-            "connect_timeout" => builder.connect_timeout = Some(read_duration(name, value)?),
             "ssl_mode" => builder.ssl.mode = Some(SslMode::read(value)?),
             "ssl_ca" => builder.ssl.ca = Some(SslRoots::read(value)),
             "ssl_cert" => builder.ssl.cert = Some(PathBuf::from(value)),
@@ -66,22 +56,18 @@ impl Assignments {
             "allow_public_key_retrieval" => builder.allow_public_key_retrieval = Some(read_switch(name, value)?),
             "server_public_key" => builder.server_public_key = Some(PathBuf::from(value)),
             "pipeline" => builder.pipeline = Some(Pipelining::read(value)?),
-            "pool_size" => builder.pool_size = Some(read_count(name, value)?),
-            "max_pipeline" => builder.max_pipeline = Some(read_count(name, value)?),
-            "acquire_timeout" => builder.acquire_timeout = Some(read_duration(name, value)?),
-            "statement_cache_size" => builder.statement_cache_size = Some(read_count(name, value)?),
-            "reply_bytes_max" => builder.reply_bytes_max = Some(read_bytes(name, value)?),
-            "unsent_bytes_max" => builder.unsent_bytes_max = Some(read_bytes(name, value)?),
-            "waiters_max" => builder.waiters_max = Some(read_count(name, value)?),
+            _ if builder.limits.set(name, value)? => {}
             _ => check_charset(name, value)?,
         }
         Ok(())
     }
+}
 
-    pub(super) fn finish(mut self, lookup: Lookup<'_>) -> Result<Settings, SettingsError> {
-        self.builder.hosts = host::from_texts(self.host.as_deref(), self.port.as_deref(), self.socket.as_deref())?;
-        self.builder.build_with(lookup)
-    }
+/// Makes settings of all that was said.
+pub(super) fn finish(assignments: Assignments<Said>, lookup: Lookup<'_>) -> Result<Settings, SettingsError> {
+    let mut said = assignments.into_parameters();
+    said.builder.hosts = host::from_texts(said.host.as_deref(), said.port.as_deref(), said.socket.as_deref())?;
+    said.builder.build_with(lookup)
 }
 
 /// There is one character set. `utf8` is another one at the servers, of three bytes at most.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::error::SettingsError;
+use cenote_pool::settings::SettingsError;
 
 /// One of the servers' plugins that this driver speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -2,11 +2,9 @@
 //!
 //! The variables are looked up by a function that is passed in, so nothing here touches the process.
 
-use std::ffi::OsString;
+use cenote_pool::settings::{Assignments, SettingsError, variable};
 
-use super::assignments::Assignments;
-use super::error::SettingsError;
-use super::{Lookup, Settings};
+use super::{Lookup, Settings, assignments};
 
 /// Of these the first that is set wins over all the others.
 const URLS: [&str; 2] = ["MYSQL_URL", "DATABASE_URL"];
@@ -27,9 +25,9 @@ const SOCKET: &str = "MYSQL_UNIX_PORT";
 /// Makes settings of what `lookup` finds.
 pub(super) fn read(lookup: Lookup<'_>) -> Result<Settings, SettingsError> {
     let mut assignments = Assignments::default();
-    for variable in URLS {
-        if let Some(url) = text(lookup, variable)? {
-            super::url::read(&url, &mut assignments).map_err(|error| error.within(variable))?;
+    for url in URLS {
+        if let Some(text) = variable(lookup, url)? {
+            super::read_text(&text, &mut assignments).map_err(|error| error.within(url))?;
             break;
         }
     }
@@ -37,28 +35,14 @@ pub(super) fn read(lookup: Lookup<'_>) -> Result<Settings, SettingsError> {
     let has_place = assignments.has("host") || assignments.has("socket");
     for &(variable, parameter) in VARIABLES {
         let named = assignments.has(parameter) || (parameter == "host" && has_place);
-        if named {
-            continue;
-        }
-        if let Some(value) = text(lookup, variable)? {
-            assignments.set(parameter, &value, true).map_err(|error| error.within(variable))?;
+        if !named {
+            assignments.set_from(lookup, variable, parameter)?;
         }
     }
     // As with the official clients the socket is where `localhost` is; another host has nothing to do with it.
-    let is_local = assignments.host().is_none_or(|host| host == "localhost");
-    if !has_place
-        && is_local
-        && let Some(path) = text(lookup, SOCKET)?
-    {
-        assignments.set("socket", &path, true).map_err(|error| error.within(SOCKET))?;
+    let is_local = assignments.parameters().host().is_none_or(|host| host == "localhost");
+    if !has_place && is_local {
+        assignments.set_from(lookup, SOCKET, "socket")?;
     }
-    assignments.finish(lookup)
-}
-
-/// A variable's value; an empty one is the same as none.
-fn text(lookup: Lookup<'_>, variable: &'static str) -> Result<Option<String>, SettingsError> {
-    match lookup(variable).map(OsString::into_string).transpose() {
-        Ok(value) => Ok(value.filter(|value| !value.is_empty())),
-        Err(_) => Err(SettingsError::whole("is not UTF-8").within(variable)),
-    }
+    assignments::finish(assignments, lookup)
 }

@@ -3,23 +3,15 @@
 //! Names are not resolved here.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::error::SettingsError;
+use cenote_pool::settings::{
+    HOST_NAME_DEFAULT, SettingsError, check_host_count, check_host_name, check_port, check_socket_path, read_ports,
+    split_list,
+};
 
 /// The port registered for MySQL.
 pub(super) const PORT_DEFAULT: u16 = 3306;
-
-/// Where to connect when no host is named. The official clients would take their compiled-in socket, which this
-/// driver cannot know.
-const NAME_DEFAULT: &str = "localhost";
-
-/// How many hosts one pool may have. Each costs a connect timeout when it is unreachable, so a longer list is a
-/// mistake.
-pub(super) const HOSTS_MAX: usize = 64;
-
-/// A socket's path must fit into `sockaddr_un` with its closing NUL (108 bytes on Linux).
-const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// One place where the server may be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,18 +37,16 @@ impl Host {
         if name.starts_with('/') {
             return Host::Unix { path: PathBuf::from(name) };
         }
-        let name = if name.is_empty() { NAME_DEFAULT } else { name };
+        let name = if name.is_empty() { HOST_NAME_DEFAULT } else { name };
         Host::Tcp { name: name.to_owned(), port }
     }
 
     /// Refuses what cannot be connected to.
     pub(super) fn check(&self) -> Result<(), SettingsError> {
-        let (parameter, unusable) = match self {
-            Host::Tcp { port: 0, .. } => return Err(port_error()),
-            Host::Tcp { name, .. } => ("host", unusable_name(name)),
-            Host::Unix { path } => ("socket", unusable_path(path)),
-        };
-        unusable.map_or(Ok(()), |words| Err(SettingsError::of(parameter, words)))
+        match self {
+            Host::Tcp { name, port } => check_port(*port).and_then(|()| check_host_name(name)),
+            Host::Unix { path } => check_socket_path("socket", path),
+        }
     }
 }
 
@@ -68,36 +58,6 @@ impl fmt::Display for Host {
             Host::Unix { path } => path.display().fmt(f),
         }
     }
-}
-
-fn unusable_name(name: &str) -> Option<&'static str> {
-    if name.contains('\0') {
-        return Some("holds a NUL byte");
-    }
-    // None of these can be in a name or address; in a URL they are the sign of a password that was not escaped, of
-    // which no part may be looked up in the DNS.
-    let stray = |c: char| c.is_whitespace() || c.is_control() || "@/?#[]<>\\|^\"`{}()".contains(c);
-    if name.is_empty() || name.contains(stray) {
-        return Some(
-            "is neither a name, an address nor a socket's absolute path; in a URL, special characters of user and \
-             password are written as %40 (@), %2F (/), %3A (:), %3F (?), %23 (#), %25 (%)",
-        );
-    }
-    None
-}
-
-fn unusable_path(path: &Path) -> Option<&'static str> {
-    let path_bytes = path.as_os_str().as_encoded_bytes();
-    if path_bytes.contains(&0) {
-        return Some("holds a NUL byte");
-    }
-    if !path.is_absolute() {
-        return Some("must be an absolute path");
-    }
-    if path_bytes.len() > SOCKET_PATH_BYTES_MAX {
-        return Some("has more than 107 bytes, the most the system takes");
-    }
-    None
 }
 
 /// Makes hosts of what was said. Names and ports are lists, separated by commas, that run in parallel; one port may
@@ -114,40 +74,9 @@ pub(super) fn from_texts(
             Some(_) => Err(SettingsError::of("socket", "and `host` name different places; say one of them")),
         };
     }
-    let names: Vec<&str> = split(names);
-    let ports: Vec<&str> = split(ports);
+    let names = split_list(names);
     let count = names.len().max(1);
-    if count > HOSTS_MAX {
-        return Err(too_many());
-    }
-    if ports.len() > 1 && ports.len() != count {
-        return Err(SettingsError::of("port", "must be one port, or as many as there are hosts"));
-    }
-    let port_of = |index: usize| ports.get(index).or(ports.first().filter(|_| ports.len() == 1));
-    (0..count)
-        .map(|index| {
-            let port = read_port(port_of(index).copied().unwrap_or_default())?;
-            Ok(Host::new(names.get(index).map_or("", |name| name.trim()), port))
-        })
-        .collect()
-}
-
-fn split(list: Option<&str>) -> Vec<&str> {
-    list.map_or(Vec::new(), |list| list.split(',').collect())
-}
-
-fn read_port(text: &str) -> Result<u16, SettingsError> {
-    match text.trim() {
-        "" => Ok(PORT_DEFAULT),
-        digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().map_err(|_| port_error()),
-        _ => Err(port_error()),
-    }
-}
-
-fn port_error() -> SettingsError {
-    SettingsError::of("port", "must be a whole number from 1 to 65535")
-}
-
-pub(super) fn too_many() -> SettingsError {
-    SettingsError::of("host", format!("may list {HOSTS_MAX} hosts at most"))
+    check_host_count(count)?;
+    let ports = read_ports(ports, count, PORT_DEFAULT)?.into_iter().enumerate();
+    Ok(ports.map(|(index, port)| Host::new(names.get(index).copied().unwrap_or_default(), port)).collect())
 }

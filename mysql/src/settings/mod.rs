@@ -6,6 +6,9 @@
 //! builder calls -----------------------------------------^
 //! ```
 //!
+//! What means the same to every driver is read and checked by `cenote_pool::settings`; here is what MySQL has of its
+//! own. What a URL's address names cannot be named again as a parameter.
+//!
 //! Nothing here resolves a name, opens a socket or reads a file. The process's environment is looked at by
 //! [`Settings::from_environment`], and elsewhere only for the system's user where no user is named.
 
@@ -13,37 +16,34 @@ mod assignments;
 mod auth_plugins;
 mod builder;
 mod environment;
-mod error;
 mod host;
 mod names;
-mod password;
 mod pipelining;
 mod ssl;
 #[cfg(test)]
 mod tests;
-mod url;
-mod value;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
-use assignments::Assignments;
+use assignments::Said;
 use cenote_pool::TlsSettings;
+use cenote_pool::settings::{Assignments, Limits, Lookup, after_scheme, read_url};
 use ssl::Ssl;
 
 pub use auth_plugins::AuthPlugin;
 pub(crate) use auth_plugins::AuthPlugins;
 pub use builder::SettingsBuilder;
-pub use error::SettingsError;
+#[doc(inline)]
+pub use cenote_pool::settings::{Password, SettingsError};
 pub use host::Host;
-pub use password::Password;
 pub use pipelining::Pipelining;
 pub use ssl::{SslMode, SslRoots};
 
-/// How environment variables are looked up.
-type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+/// Both mean the same: which server it is shows when it greets.
+const SCHEMES: [&str; 2] = ["mysql", "mariadb"];
 
 /// Everything that names a pool. Equal settings are one pool; the password is part of it.
 ///
@@ -108,20 +108,13 @@ pub struct Settings {
     program_name: Option<String>,
     connection_attributes: bool,
     found_rows: bool,
-    connect_timeout: Duration,
     ssl: Ssl<SslMode>,
     auth_plugins: AuthPlugins,
     allow_cleartext_password: bool,
     allow_public_key_retrieval: bool,
     server_public_key: Option<PathBuf>,
     pipeline: Pipelining,
-    pool_size: usize,
-    max_pipeline: usize,
-    acquire_timeout: Duration,
-    statement_cache_size: usize,
-    reply_bytes_max: usize,
-    unsent_bytes_max: usize,
-    waiters_max: usize,
+    limits: Limits,
 }
 
 impl Settings {
@@ -197,27 +190,20 @@ impl Settings {
             program_name: self.program_name.clone(),
             connection_attributes: Some(self.connection_attributes),
             found_rows: Some(self.found_rows),
-            connect_timeout: Some(self.connect_timeout),
             ssl: Ssl { mode: Some(mode), ca, cert, key },
             auth_plugins: self.auth_plugins,
             allow_cleartext_password: Some(self.allow_cleartext_password),
             allow_public_key_retrieval: Some(self.allow_public_key_retrieval),
             server_public_key: self.server_public_key.clone(),
             pipeline: Some(self.pipeline),
-            pool_size: Some(self.pool_size),
-            max_pipeline: Some(self.max_pipeline),
-            acquire_timeout: Some(self.acquire_timeout),
-            statement_cache_size: Some(self.statement_cache_size),
-            reply_bytes_max: Some(self.reply_bytes_max),
-            unsent_bytes_max: Some(self.unsent_bytes_max),
-            waiters_max: Some(self.waiters_max),
+            limits: self.limits,
         }
     }
 
     fn from_text(text: &str, lookup: Lookup<'_>) -> Result<Settings, SettingsError> {
         let mut assignments = Assignments::default();
-        url::read(text, &mut assignments)?;
-        assignments.finish(lookup)
+        read_text(text, &mut assignments)?;
+        assignments::finish(assignments, lookup)
     }
 
     /// The hosts to try, in order; at least one.
@@ -257,7 +243,7 @@ impl Settings {
 
     /// How long connecting to one address may take, log-in included.
     pub fn connect_timeout(&self) -> Duration {
-        self.connect_timeout
+        self.limits.connect_timeout
     }
 
     /// Whether to encrypt, and what to check.
@@ -312,37 +298,37 @@ impl Settings {
 
     /// Connections at most.
     pub fn pool_size(&self) -> usize {
-        self.pool_size
+        self.limits.pool_size
     }
 
     /// Statements in flight per connection at most.
     pub fn max_pipeline(&self) -> usize {
-        self.max_pipeline
+        self.limits.max_pipeline
     }
 
     /// How long a caller waits for room on a connection.
     pub fn acquire_timeout(&self) -> Duration {
-        self.acquire_timeout
+        self.limits.acquire_timeout
     }
 
     /// Prepared statements kept per connection; with 0 none is kept.
     pub fn statement_cache_size(&self) -> usize {
-        self.statement_cache_size
+        self.limits.statement_cache_size
     }
 
     /// What one buffered result may take.
     pub fn reply_bytes_max(&self) -> usize {
-        self.reply_bytes_max
+        self.limits.reply_bytes_max
     }
 
     /// What may wait to be written to one connection.
     pub fn unsent_bytes_max(&self) -> usize {
-        self.unsent_bytes_max
+        self.limits.unsent_bytes_max
     }
 
     /// Callers waiting for room at most.
     pub fn waiters_max(&self) -> usize {
-        self.waiters_max
+        self.limits.waiters_max
     }
 }
 
@@ -351,5 +337,13 @@ impl FromStr for Settings {
 
     fn from_str(text: &str) -> Result<Settings, SettingsError> {
         Settings::from_url(text)
+    }
+}
+
+/// Reads a URL into `assignments`.
+fn read_text(text: &str, assignments: &mut Assignments<Said>) -> Result<(), SettingsError> {
+    match after_scheme(text, &SCHEMES) {
+        Some(rest) => read_url(rest, assignments),
+        None => Err(SettingsError::whole("a URL must start with mysql:// or mariadb://")),
     }
 }

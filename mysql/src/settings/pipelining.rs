@@ -1,6 +1,6 @@
 //! `Pipelining`: whether commands are sent before the ones in front of them are answered.
 
-use super::error::SettingsError;
+use cenote_pool::settings::SettingsError;
 
 /// Whether commands are sent before the ones in front of them are answered.
 ///

@@ -3,9 +3,9 @@
 
 use std::path::PathBuf;
 
+use cenote_pool::settings::SettingsError;
 use cenote_pool::{TlsIdentity, TlsRoots, TlsSettings, TlsVerification};
 
-use super::error::SettingsError;
 use super::host::Host;
 
 /// Whether the connection is encrypted, and what is checked, as the official clients' `--ssl-mode` says it.

@@ -1,44 +1,31 @@
-//! `Assignments`: named texts, from whatever source, on their way into a builder.
+//! `Said`: named texts, from whatever source, on their way into a builder.
 //!
 //! Knows what each parameter's text means; limits and defaults are the builder's.
 
+use cenote_pool::settings::{Assignments, Names, Parameters, Password, SettingsError};
+
 use super::auth_methods::AuthMethods;
 use super::builder::SettingsBuilder;
-use super::error::SettingsError;
-use super::host;
-use super::names;
-use super::password::Password;
-use super::value::{read_bytes, read_count, read_duration};
-use super::{Lookup, Settings};
+use super::{Lookup, Settings, host, names};
 
-/// What was said so far. The later word wins; an empty value is the same as saying nothing.
+/// What was said so far of which parameter.
 #[derive(Default)]
-pub(super) struct Assignments {
+pub(super) struct Said {
     builder: SettingsBuilder,
     /// The three lists make hosts only together, so they wait here until all is said.
     host: Option<String>,
     hostaddr: Option<String>,
     port: Option<String>,
-    said: Vec<&'static str>,
 }
 
-impl Assignments {
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.said.contains(&name)
-    }
+impl Parameters for Said {
+    const NAMES: &'static Names = &names::NAMES;
+    const DATABASE: &'static str = "dbname";
+    const PORT_DEFAULT: u16 = host::PORT_DEFAULT;
+    /// As with libpq the query has the last word.
+    const OF_THE_ADDRESS: &'static [&'static str] = &[];
 
-    /// Sets a parameter by its name; for `showable` see [`names::find`].
-    pub(super) fn set(&mut self, name: &str, value: &str, showable: bool) -> Result<(), SettingsError> {
-        let name = names::find(name, showable)?;
-        if value.is_empty() {
-            return Ok(());
-        }
-        if !self.has(name) {
-            self.said.push(name);
-        }
-        if name == "ssl" {
-            self.said.push("sslmode");
-        }
+    fn set(&mut self, name: &'static str, value: &str) -> Result<(), SettingsError> {
         let builder = &mut self.builder;
         match name {
             "host" => self.host = Some(value.to_owned()),
@@ -49,27 +36,19 @@ impl Assignments {
             "dbname" => builder.dbname = Some(value.to_owned()),
             "application_name" => builder.application_name = Some(value.to_owned()),
             "options" => builder.options = Some(value.to_owned()),
-            "connect_timeout" => builder.connect_timeout = Some(read_duration(name, value)?),
             "require_auth" => builder.auth_methods = AuthMethods::read(value)?,
-            "pool_size" => builder.pool_size = Some(read_count(name, value)?),
-            "max_pipeline" => builder.max_pipeline = Some(read_count(name, value)?),
-            "acquire_timeout" => builder.acquire_timeout = Some(read_duration(name, value)?),
-            "statement_cache_size" => {
-                builder.statement_cache_size = Some(read_count(name, value)?);
-            }
-            "reply_bytes_max" => builder.reply_bytes_max = Some(read_bytes(name, value)?),
-            "unsent_bytes_max" => builder.unsent_bytes_max = Some(read_bytes(name, value)?),
-            "waiters_max" => builder.waiters_max = Some(read_count(name, value)?),
-            _ if builder.ssl.set(name, value)? => {}
+            _ if builder.limits.set(name, value)? || builder.ssl.set(name, value)? => {}
             _ => check_choice(name, value)?,
         }
         Ok(())
     }
+}
 
-    pub(super) fn finish(mut self, lookup: Lookup<'_>) -> Result<Settings, SettingsError> {
-        self.builder.hosts = host::from_lists(self.host.as_deref(), self.hostaddr.as_deref(), self.port.as_deref())?;
-        self.builder.build_with(lookup)
-    }
+/// Makes settings of all that was said.
+pub(super) fn finish(assignments: Assignments<Said>, lookup: Lookup<'_>) -> Result<Settings, SettingsError> {
+    let mut said = assignments.into_parameters();
+    said.builder.hosts = host::from_lists(said.host.as_deref(), said.hostaddr.as_deref(), said.port.as_deref())?;
+    said.builder.build_with(lookup)
 }
 
 /// Parameters of which so far only those values can be had that change nothing.

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::error::SettingsError;
+use cenote_pool::settings::SettingsError;
 
 /// A way in which the server can have a user authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

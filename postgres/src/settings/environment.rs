@@ -2,11 +2,9 @@
 //!
 //! The variables are looked up by a function that is passed in, so nothing here touches the process.
 
-use std::ffi::OsString;
+use cenote_pool::settings::{Assignments, SettingsError, variable};
 
-use super::assignments::Assignments;
-use super::error::SettingsError;
-use super::{Lookup, Settings};
+use super::{Lookup, Settings, assignments};
 
 /// Wins over all the others.
 const URL: &str = "DATABASE_URL";
@@ -49,7 +47,7 @@ const VARIABLES: &[(&str, &str)] = &[
 /// Makes settings of what `lookup` finds.
 pub(super) fn read(lookup: Lookup<'_>) -> Result<Settings, SettingsError> {
     let mut assignments = Assignments::default();
-    if let Some(url) = text(lookup, URL)? {
+    if let Some(url) = variable(lookup, URL)? {
         super::read_text(&url, &mut assignments).map_err(|error| error.within(URL))?;
     }
     // Where a host is named, an address from elsewhere must not take its place.
@@ -57,28 +55,17 @@ pub(super) fn read(lookup: Lookup<'_>) -> Result<Settings, SettingsError> {
     for &(variable, parameter) in VARIABLES {
         let named = match parameter {
             "host" | "hostaddr" => has_host,
+            "sslmode" => assignments.has("sslmode") || assignments.has("ssl"),
             _ => assignments.has(parameter),
         };
-        if named {
-            continue;
-        }
-        if let Some(value) = text(lookup, variable)? {
-            assignments.set(parameter, &value, true).map_err(|error| error.within(variable))?;
+        if !named {
+            assignments.set_from(lookup, variable, parameter)?;
         }
     }
     // libpq's oldest way to say `sslmode=require`.
-    let require_ssl = text(lookup, "PGREQUIRESSL")?.is_some_and(|value| value.starts_with('1'));
-    if require_ssl && !assignments.has("sslmode") {
+    let require_ssl = variable(lookup, "PGREQUIRESSL")?.is_some_and(|value| value.starts_with('1'));
+    if require_ssl && !assignments.has("sslmode") && !assignments.has("ssl") {
         assignments.set("sslmode", "require", true).map_err(|error| error.within("PGREQUIRESSL"))?;
     }
-    assignments.finish(lookup)
-}
-
-/// A variable's value; an empty one is the same as none.
-fn text(lookup: Lookup<'_>, variable: &'static str) -> Result<Option<String>, SettingsError> {
-    let value = lookup(variable).map(OsString::into_string).transpose();
-    match value {
-        Ok(value) => Ok(value.filter(|value| !value.is_empty())),
-        Err(_) => Err(SettingsError::whole("is not UTF-8").within(variable)),
-    }
+    assignments::finish(assignments, lookup)
 }

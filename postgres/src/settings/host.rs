@@ -7,21 +7,13 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use super::error::SettingsError;
+use cenote_pool::settings::{
+    HOST_NAME_DEFAULT, SettingsError, check_host_count, check_host_name, check_port, check_socket_path, read_ports,
+    split_list,
+};
 
 /// The port registered for Postgres.
 pub(super) const PORT_DEFAULT: u16 = 5432;
-
-/// Where to connect when no host is named. libpq would take its compiled-in socket directory, which this
-/// driver cannot know.
-const NAME_DEFAULT: &str = "localhost";
-
-/// How many hosts one pool may have. Each costs a connect timeout when it is unreachable, so a longer list
-/// is a mistake.
-pub(super) const HOSTS_MAX: usize = 64;
-
-/// A socket's path must fit into `sockaddr_un` with its closing NUL (108 bytes on Linux).
-const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 /// One place where the server may be.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -51,7 +43,7 @@ impl Host {
         if name.starts_with('/') {
             return Host::Unix { directory: PathBuf::from(name), port };
         }
-        let name = if name.is_empty() { NAME_DEFAULT } else { name };
+        let name = if name.is_empty() { HOST_NAME_DEFAULT } else { name };
         Host::Tcp { name: name.to_owned(), address: None, port }
     }
 
@@ -65,16 +57,19 @@ impl Host {
 
     /// Refuses what cannot be connected to.
     pub(super) fn check(&self) -> Result<(), SettingsError> {
-        let (port, unusable) = match self {
-            Host::Tcp { name, port, .. } => (*port, unusable_name(name)),
-            Host::Unix { directory, port } => (*port, unusable_directory(directory, *port)),
-        };
-        if port == 0 {
-            return Err(port_error());
-        }
-        match unusable {
-            Some(words) => Err(SettingsError::of("host", words)),
-            None => Ok(()),
+        match self {
+            Host::Tcp { name, port, .. } => {
+                check_port(*port)?;
+                if name.starts_with('@') {
+                    let words = "is an abstract socket, which is not supported: name the socket's directory";
+                    return Err(SettingsError::of("host", words));
+                }
+                check_host_name(name)
+            }
+            Host::Unix { directory, port } => {
+                check_port(*port)?;
+                check_socket_path("host", &socket_path(directory, *port))
+            }
         }
     }
 }
@@ -93,40 +88,6 @@ fn socket_path(directory: &Path, port: u16) -> PathBuf {
     directory.join(format!(".s.PGSQL.{port}"))
 }
 
-fn unusable_name(name: &str) -> Option<&'static str> {
-    if name.contains('\0') {
-        return Some("holds a NUL byte");
-    }
-    if name.starts_with('@') {
-        return Some("is an abstract socket, which is not supported: name the socket's directory");
-    }
-    // None of these can be in a name or address; in a URL they are the sign of a password that was
-    // not escaped, of which no part may be looked up in the DNS.
-    let stray = |c: char| c.is_whitespace() || c.is_control() || "@/?#[]<>\\|^\"`{}".contains(c);
-    if name.is_empty() || name.contains(stray) {
-        return Some(
-            "is neither a name, an address nor an absolute path; in a URL, special characters of user and \
-             password are written as %40 (@), %2F (/), %3A (:), %3F (?), %23 (#), %25 (%)",
-        );
-    }
-    None
-}
-
-fn unusable_directory(directory: &Path, port: u16) -> Option<&'static str> {
-    let path = socket_path(directory, port);
-    let path_bytes = path.as_os_str().as_encoded_bytes();
-    if path_bytes.contains(&0) {
-        return Some("holds a NUL byte");
-    }
-    if !directory.is_absolute() {
-        return Some("must be an absolute path when it is a socket directory");
-    }
-    if path_bytes.len() > SOCKET_PATH_BYTES_MAX {
-        return Some("gives a socket path of more than 107 bytes, the most the system takes");
-    }
-    None
-}
-
 /// Reads the lists of names, addresses and ports. Lists are separated by commas and run in parallel; one
 /// port may stand for all; an empty element means its default.
 pub(super) fn from_lists(
@@ -134,33 +95,24 @@ pub(super) fn from_lists(
     addresses: Option<&str>,
     ports: Option<&str>,
 ) -> Result<Vec<Host>, SettingsError> {
-    let names: Vec<&str> = split(names);
-    let addresses: Vec<&str> = split(addresses);
-    let ports: Vec<&str> = split(ports);
+    let names = split_list(names);
+    let addresses = split_list(addresses);
     let count = names.len().max(addresses.len()).max(1);
-    if count > HOSTS_MAX {
-        return Err(too_many());
-    }
+    check_host_count(count)?;
     if !names.is_empty() && !addresses.is_empty() && names.len() != addresses.len() {
         return Err(SettingsError::of("hostaddr", "must list as many addresses as `host` lists hosts"));
     }
-    if ports.len() > 1 && ports.len() != count {
-        return Err(SettingsError::of("port", "must be one port, or as many as there are hosts"));
-    }
-    let mut hosts = Vec::with_capacity(count);
-    for index in 0..count {
-        let element = |list: &[&str]| list.get(index).map_or("", |text| text.trim()).to_owned();
-        let port_text = if ports.len() == 1 { ports[0] } else { &element(&ports) };
-        let port = read_port(port_text)?;
-        let name = element(&names);
-        let address = element(&addresses);
-        hosts.push(if address.is_empty() { Host::new(&name, port) } else { with_address(&name, &address, port)? });
-    }
-    Ok(hosts)
+    let ports = read_ports(ports, count, PORT_DEFAULT)?.into_iter().enumerate();
+    ports
+        .map(|(index, port)| match (element(&names, index), element(&addresses, index)) {
+            (name, "") => Ok(Host::new(name, port)),
+            (name, address) => with_address(name, address, port),
+        })
+        .collect()
 }
 
-fn split(list: Option<&str>) -> Vec<&str> {
-    list.map_or(Vec::new(), |list| list.split(',').collect())
+fn element<'a>(list: &[&'a str], index: usize) -> &'a str {
+    list.get(index).copied().unwrap_or_default()
 }
 
 fn with_address(name: &str, address: &str, port: u16) -> Result<Host, SettingsError> {
@@ -172,20 +124,4 @@ fn with_address(name: &str, address: &str, port: u16) -> Result<Host, SettingsEr
     }
     let name = if name.is_empty() { address } else { name };
     Ok(Host::Tcp { name: name.to_owned(), address: Some(parsed), port })
-}
-
-fn read_port(text: &str) -> Result<u16, SettingsError> {
-    match text.trim() {
-        "" => Ok(PORT_DEFAULT),
-        digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().map_err(|_| port_error()),
-        _ => Err(port_error()),
-    }
-}
-
-fn port_error() -> SettingsError {
-    SettingsError::of("port", "must be a whole number from 1 to 65535")
-}
-
-pub(super) fn too_many() -> SettingsError {
-    SettingsError::of("host", format!("may list {HOSTS_MAX} hosts at most"))
 }

@@ -3,11 +3,12 @@
 //! A value ends at white space unless it stands in `'..'`; a backslash takes the next character as it is,
 //! in and out of quotes. White space around `=` means nothing. (libpq, "Keyword/Value Connection Strings".)
 
-use super::assignments::Assignments;
-use super::error::SettingsError;
+use cenote_pool::settings::{Assignments, SettingsError};
+
+use super::assignments::Said;
 
 /// Reads all of `text` into `assignments`.
-pub(super) fn read(text: &str, assignments: &mut Assignments) -> Result<(), SettingsError> {
+pub(super) fn read(text: &str, assignments: &mut Assignments<Said>) -> Result<(), SettingsError> {
     let mut rest = text.trim_start_matches(is_space);
     // Words after a password may be the rest of it, so they are not repeated in errors.
     let mut showable = true;

@@ -7,6 +7,11 @@
 //! builder calls -----------------------------------------'
 //! ```
 //!
+//! What means the same to every driver is read and checked by `cenote_pool::settings`; here is what libpq and Postgres
+//! have of their own. URLs follow libpq ("Connection URIs") but for three things, each where libpq would take a part of
+//! a password that was not escaped for something else: of several `@` before the first `/` or `?` the last one ends the
+//! password; an `@` in the database's name is refused; white space is refused.
+//!
 //! Nothing here resolves a name, opens a socket or reads a file. The process's environment is looked at by
 //! [`Settings::from_environment`], and elsewhere only for the system's user where no user is named.
 
@@ -14,36 +19,33 @@ mod assignments;
 mod auth_methods;
 mod builder;
 mod environment;
-mod error;
 mod host;
 mod keywords;
 mod names;
-mod password;
 mod ssl;
 mod ssl_mode;
 #[cfg(test)]
 mod tests;
-mod url;
-mod value;
 
 use std::ffi::OsString;
 use std::str::FromStr;
 use std::time::Duration;
 
-use assignments::Assignments;
+use assignments::Said;
+use cenote_pool::settings::{Assignments, Limits, Lookup, after_scheme, read_url};
 
 pub use auth_methods::AuthMethod;
 pub(crate) use auth_methods::AuthMethods;
 pub use builder::SettingsBuilder;
-pub use error::SettingsError;
+#[doc(inline)]
+pub use cenote_pool::settings::{Password, SettingsError};
 pub use host::Host;
-pub use password::Password;
 pub(crate) use ssl::{APPLICATION_PROTOCOL, Ssl};
 pub use ssl::{ChannelBinding, SslNegotiation, SslRootCert};
 pub use ssl_mode::SslMode;
 
-/// How environment variables are looked up.
-type Lookup<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+/// Both mean the same.
+const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
 
 /// Everything that names a pool. Equal settings are one pool; the password is part of it.
 ///
@@ -110,16 +112,9 @@ pub struct Settings {
     dbname: String,
     application_name: Option<String>,
     options: Option<String>,
-    connect_timeout: Duration,
     ssl: Ssl,
     auth_methods: AuthMethods,
-    pool_size: usize,
-    max_pipeline: usize,
-    acquire_timeout: Duration,
-    statement_cache_size: usize,
-    reply_bytes_max: usize,
-    unsent_bytes_max: usize,
-    waiters_max: usize,
+    limits: Limits,
 }
 
 impl Settings {
@@ -193,23 +188,16 @@ impl Settings {
             dbname: Some(self.dbname.clone()),
             application_name: self.application_name.clone(),
             options: self.options.clone(),
-            connect_timeout: Some(self.connect_timeout),
             ssl: self.ssl.clone(),
             auth_methods: self.auth_methods,
-            pool_size: Some(self.pool_size),
-            max_pipeline: Some(self.max_pipeline),
-            acquire_timeout: Some(self.acquire_timeout),
-            statement_cache_size: Some(self.statement_cache_size),
-            reply_bytes_max: Some(self.reply_bytes_max),
-            unsent_bytes_max: Some(self.unsent_bytes_max),
-            waiters_max: Some(self.waiters_max),
+            limits: self.limits,
         }
     }
 
     fn from_text(text: &str, lookup: Lookup<'_>) -> Result<Settings, SettingsError> {
         let mut assignments = Assignments::default();
         read_text(text, &mut assignments)?;
-        assignments.finish(lookup)
+        assignments::finish(assignments, lookup)
     }
 
     /// The hosts to try, in order; at least one.
@@ -244,7 +232,7 @@ impl Settings {
 
     /// How long connecting to one address may take, log-in included.
     pub fn connect_timeout(&self) -> Duration {
-        self.connect_timeout
+        self.limits.connect_timeout
     }
 
     /// Whether to encrypt, and what is checked.
@@ -269,37 +257,37 @@ impl Settings {
 
     /// Connections at most.
     pub fn pool_size(&self) -> usize {
-        self.pool_size
+        self.limits.pool_size
     }
 
     /// Statements in flight per connection at most.
     pub fn max_pipeline(&self) -> usize {
-        self.max_pipeline
+        self.limits.max_pipeline
     }
 
     /// How long a caller waits for room on a connection.
     pub fn acquire_timeout(&self) -> Duration {
-        self.acquire_timeout
+        self.limits.acquire_timeout
     }
 
     /// Prepared statements kept per connection; with 0 none is named.
     pub fn statement_cache_size(&self) -> usize {
-        self.statement_cache_size
+        self.limits.statement_cache_size
     }
 
     /// What one buffered result may take.
     pub fn reply_bytes_max(&self) -> usize {
-        self.reply_bytes_max
+        self.limits.reply_bytes_max
     }
 
     /// What may wait to be written to one connection.
     pub fn unsent_bytes_max(&self) -> usize {
-        self.unsent_bytes_max
+        self.limits.unsent_bytes_max
     }
 
     /// Callers waiting for room at most.
     pub fn waiters_max(&self) -> usize {
-        self.waiters_max
+        self.limits.waiters_max
     }
 }
 
@@ -312,11 +300,12 @@ impl FromStr for Settings {
 }
 
 /// Reads either text form into `assignments`.
-fn read_text(text: &str, assignments: &mut Assignments) -> Result<(), SettingsError> {
-    if let Some(rest) = url::after_scheme(text) {
-        return url::read(rest, assignments);
+fn read_text(text: &str, assignments: &mut Assignments<Said>) -> Result<(), SettingsError> {
+    if let Some(rest) = after_scheme(text, &SCHEMES) {
+        return read_url(rest, assignments);
     }
-    if url::has_other_scheme(text) {
+    let first_word = text.split(|c: char| c == '=' || c.is_whitespace()).find(|word| !word.is_empty());
+    if first_word.is_some_and(|word| word.contains("://")) {
         return Err(SettingsError::whole("a URL must start with postgres:// or postgresql://"));
     }
     keywords::read(text, assignments)

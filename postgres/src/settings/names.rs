@@ -1,7 +1,7 @@
 //! The parameters' names: which are known, which is meant by one that is not, and why some that libpq
 //! knows are refused.
 
-use super::error::SettingsError;
+use cenote_pool::settings::Names;
 
 /// What is read.
 const READ: &[&str] = &[
@@ -80,102 +80,21 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("username", "user"),
 ];
 
-/// Longer than any known name, and as much of an unknown one as is worth showing.
-const NAME_BYTES_MAX: usize = 40;
-
-/// The known name that equals `name`, or why it cannot be set. With `showable` false the error does not
-/// repeat the name: it may be part of a password that was not quoted or escaped.
-pub(super) fn find(name: &str, showable: bool) -> Result<&'static str, SettingsError> {
-    if let Some(known) = READ.iter().find(|known| **known == name) {
-        return Ok(known);
-    }
-    if let Some((_, why)) = NOT_THERE.iter().find(|(known, _)| *known == name) {
-        return Err(SettingsError::of(name, *why));
-    }
-    Err(unknown(name, showable))
-}
-
-fn unknown(name: &str, showable: bool) -> SettingsError {
-    let advice = match nearest(name) {
-        Some(nearest) => format!("did you mean `{nearest}`?"),
-        None => "what the server is to be told goes into `options`, as in options='-c search_path=app'".to_owned(),
-    };
-    if showable && is_name_like(name) {
-        return SettingsError::of(name, format!("is not a known parameter; {advice}"));
-    }
-    SettingsError::whole(format!(
-        "a parameter is not known (its name is not shown, as it may be part of a password that lacks \
-         quotes or escapes); {advice}"
-    ))
-}
-
-fn is_name_like(name: &str) -> bool {
-    let name_like = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(name_like)
-}
-
-fn nearest(name: &str) -> Option<&'static str> {
-    if name.len() > NAME_BYTES_MAX {
-        return None;
-    }
-    let name = name.to_ascii_lowercase();
-    // A third of the letters wrong is a slip; more is another word.
-    let distance_max = name.chars().count().div_ceil(3).min(3);
-    let ours = READ.iter().chain(NOT_THERE.iter().map(|(known, _)| known)).map(|known| (*known, *known));
-    ours.chain(ELSEWHERE.iter().copied())
-        .map(|(spelling, meant)| (distance(&name, spelling), meant))
-        .filter(|(distance, _)| *distance <= distance_max)
-        .min()
-        .map(|(_, meant)| meant)
-}
-
-/// How many letters must be put in, left out, replaced or swapped with their neighbour to get from one name
-/// to the other.
-fn distance(from: &str, to: &str) -> usize {
-    let from: Vec<char> = from.chars().collect();
-    let to: Vec<char> = to.chars().collect();
-    let mut before_previous: Vec<usize> = Vec::new();
-    let mut previous: Vec<usize> = (0..=to.len()).collect();
-    for (row, from_char) in from.iter().enumerate() {
-        let mut current = vec![row + 1];
-        for (column, to_char) in to.iter().enumerate() {
-            let replaced = previous[column] + usize::from(from_char != to_char);
-            let left_out = previous[column + 1] + 1;
-            let put_in = current[column] + 1;
-            let mut least = replaced.min(left_out).min(put_in);
-            let swapped = row > 0 && column > 0 && from[row - 1] == *to_char && to[column - 1] == *from_char;
-            if swapped {
-                least = least.min(before_previous[column - 1] + 1);
-            }
-            current.push(least);
-        }
-        before_previous = std::mem::replace(&mut previous, current);
-    }
-    previous[to.len()]
-}
+/// All of them.
+pub(super) const NAMES: Names = Names {
+    read: READ,
+    same: &[],
+    not_there: NOT_THERE,
+    elsewhere: ELSEWHERE,
+    dashes: false,
+    otherwise: Some("what the server is to be told goes into `options`, as in options='-c search_path=app'"),
+};
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use cenote_pool::settings::NAME_BYTES_MAX;
 
-    #[test]
-    fn distances() {
-        let table = [
-            ("", "", 0),
-            ("", "abc", 3),
-            ("abc", "", 3),
-            ("port", "port", 0),
-            ("prot", "port", 1),
-            ("pool_sise", "pool_size", 1),
-            ("poolsize", "pool_size", 1),
-            ("kitten", "sitting", 3),
-            ("héte", "hôte", 1),
-        ];
-        for (from, to, expected) in table {
-            assert_eq!(distance(from, to), expected, "{from} to {to}");
-            assert_eq!(distance(to, from), expected, "{to} to {from}");
-        }
-    }
+    use super::*;
 
     #[test]
     fn the_nearest_name_is_proposed() {
@@ -195,9 +114,8 @@ mod tests {
             ("search_path", None),
         ];
         for (name, expected) in table {
-            assert_eq!(nearest(name), expected, "{name}");
+            assert_eq!(NAMES.nearest(name), expected, "{name}");
         }
-        assert_eq!(nearest(&"x".repeat(1 << 20)), None);
     }
 
     #[test]
@@ -209,20 +127,5 @@ mod tests {
         }
         assert!(READ.is_sorted() && NOT_THERE.is_sorted());
         assert!(ELSEWHERE.iter().all(|(_, ours)| READ.contains(ours)));
-    }
-
-    #[test]
-    fn an_unknown_name_is_shown_only_if_it_is_safe() {
-        let shown = find("pol_size", true).unwrap_err();
-        assert_eq!(shown.parameter(), Some("pol_size"));
-        assert_eq!(
-            shown.to_string(),
-            "invalid settings: `pol_size` is not a known parameter; did you mean `pool_size`?"
-        );
-        for (name, showable) in [("s3cret", false), ("u:s3cret@host/db?x", true), ("s3cr\u{e9}t", true)] {
-            let error = find(name, showable).unwrap_err();
-            assert!(!format!("{error} {error:?}").contains("3cr"), "{error}");
-            assert_eq!(error.parameter(), None);
-        }
     }
 }

@@ -7,9 +7,9 @@
 
 use std::path::PathBuf;
 
+use cenote_pool::settings::SettingsError;
 use cenote_pool::{TlsIdentity, TlsRoots, TlsSettings, TlsVerification, TlsVersion};
 
-use super::error::SettingsError;
 use super::ssl_mode::SslMode;
 
 /// The protocol's name in TLS (ALPN): no other server that shares a certificate can be put in the place of this one.

@@ -1,6 +1,6 @@
 //! `SslMode`: libpq's six answers to "encrypted or not". The encryption itself is not here.
 
-use super::error::SettingsError;
+use cenote_pool::settings::SettingsError;
 
 /// Whether the connection is encrypted, and what is checked, as libpq's `sslmode` says it.
 ///

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 /// A password. Neither `Debug` nor `Display` shows it, nor how long it is.
 ///
-/// It is bytes rather than text because the server hashes bytes: what a client of another encoding has set stays
+/// It is bytes rather than text because servers compare or hash bytes: what a client of another encoding has set stays
 /// usable.
 ///
 /// ```
-/// # use cenote_mysql::Password;
+/// # use cenote_pool::settings::Password;
 /// let password = Password::new("secret");
 /// assert_eq!(format!("{password} {password:?}"), "(hidden) Password(hidden)");
 /// ```
@@ -22,7 +22,9 @@ impl Password {
         Password(Arc::from(password.as_ref()))
     }
 
-    pub(crate) fn as_bytes(&self) -> &[u8] {
+    /// What is kept. For a driver's log-in alone, and so left out of the documentation.
+    #[doc(hidden)]
+    pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
 }
