@@ -1,9 +1,11 @@
 //! The firewall: which statements may not run on a shared connection, because they would change its session, leave a
 //! transaction open for whoever comes next, or ask the session for what a stranger left in it.
 //!
-//! A statement is looked at once, when it is first prepared: its leading keyword, behind comments and parentheses and
-//! within executable comments (`/*! ... */`), user variables, and the names of a few functions. It is a lexer, not a
-//! parser; what it cannot see is caught after the reply, by the status flags.
+//! A statement is looked at once, when it is first prepared: its leading keyword, behind comments and parentheses, user
+//! variables, and the names of a few functions. What is within an executable comment (`/*! ... */`, `/*!80000 ... */`)
+//! one server runs and another passes over, so whatever would be refused in either case is. It is a lexer, not a parser;
+//! what it cannot see is caught after the reply, by the status flags. What a stored function does to its session, it does
+//! not see.
 
 use crate::error::Error;
 
@@ -12,6 +14,7 @@ const LEASE: &str = "It needs a connection of its own, which this version does n
 
 /// Statements that begin with these are refused.
 const KEYWORDS: &[&str] = &[
+    "backup",
     "begin",
     "call",
     "commit",
@@ -32,11 +35,14 @@ const KEYWORDS: &[&str] = &[
     "xa",
 ];
 
+/// MariaDB runs these outside of stored programs, too; what they hold may be any of the above.
+const COMPOUND_KEYWORDS: &[&str] = &["case", "for", "if", "loop", "repeat", "while"];
+
 /// Statements that begin with these may name accounts: `'user'@'host'`.
 const ACCOUNT_KEYWORDS: &[&str] = &["alter", "create", "drop", "grant", "rename", "revoke", "show"];
 
 /// Functions that hold something for the session, or tell of the session's last statement, which may be a stranger's.
-const FUNCTIONS: &[&str] = &["found_rows", "get_lock", "release_all_locks", "release_lock", "row_count"];
+const FUNCTIONS: &[&str] = &["found_rows", "get_lock", "lastval", "release_all_locks", "release_lock", "row_count"];
 
 /// Of the session when it stands alone; with an argument it is a value like any other.
 const LAST_INSERT_ID: &str = "last_insert_id";
@@ -44,76 +50,159 @@ const LAST_INSERT_ID: &str = "last_insert_id";
 /// Refuses what does not belong on a shared connection.
 pub(crate) fn admit(sql: &str) -> Result<(), Error> {
     let mut tokens = Tokens::new(sql);
-    let Some(Token::Word(first)) = tokens.next() else { return refuse_variable(sql) };
-    let is = |word: &[u8], other: &str| word.eq_ignore_ascii_case(other.as_bytes());
-    if let Some(keyword) = KEYWORDS.iter().find(|keyword| is(first, keyword)) {
-        let keyword = keyword.to_ascii_uppercase();
-        return Err(Error::caller(format!("{keyword} would change the session of a shared connection. {LEASE}")));
-    }
-    let makes = is(first, "create") || is(first, "drop");
-    let shows = is(first, "show");
-    let names_accounts = ACCOUNT_KEYWORDS.iter().any(|keyword| is(first, keyword));
-    let mut second = true;
+    let (mut front, mut call) = (Front::default(), Call::default());
     while let Some(token) = tokens.next() {
-        let word = match token {
-            Token::Word(word) => word,
-            Token::Variable { behind_name: true } if names_accounts => continue,
-            Token::Variable { .. } => return Err(variable()),
-        };
-        if shows && (is(word, "warnings") || is(word, "errors")) {
-            return Err(Error::caller(format!("they would be those of a stranger's statement. {LEASE}")));
+        let comment = tokens.comment;
+        if let Token::Word(word) = token {
+            front.look(word, comment)?;
         }
-        // CREATE [OR REPLACE] TEMPORARY; a column may be called so.
-        if makes && second && is(word, "temporary") {
-            return Err(Error::caller(format!("a temporary table would belong to a shared connection. {LEASE}")));
-        }
-        second = is(word, "or") || is(word, "replace");
-        let alone = |argument: &[u8]| argument.trim_ascii_start().first() == Some(&b')');
-        let call = tokens.rest.trim_ascii_start().strip_prefix(b"(");
-        if let Some(argument) = call
-            && (FUNCTIONS.iter().any(|function| is(word, function)) || is(word, LAST_INSERT_ID) && alone(argument))
+        if let Token::Variable { behind_name } = token
+            && !(behind_name && front.names_accounts())
         {
-            let function = String::from_utf8_lossy(word).to_ascii_uppercase();
-            let instead = match is(word, LAST_INSERT_ID) {
-                true => "`execute` returns it with its result",
-                false => LEASE,
-            };
-            return Err(Error::caller(format!("{function} would ask the session of a shared connection. {instead}")));
+            return Err(Error::caller(format!(
+                "a user variable (@name) would belong to the session of a shared connection. {LEASE}"
+            )));
         }
+        call.look(token, comment.is_some())?;
     }
     Ok(())
 }
 
-/// A statement without a leading word: empty, or noise that the server will refuse.
-fn refuse_variable(sql: &str) -> Result<(), Error> {
-    match Tokens::new(sql).any(|token| matches!(token, Token::Variable { .. })) {
-        true => Err(variable()),
-        false => Ok(()),
+fn is(word: &[u8], other: &str) -> bool {
+    word.eq_ignore_ascii_case(other.as_bytes())
+}
+
+fn any(word: &[u8], others: &[&str]) -> bool {
+    others.iter().any(|other| is(word, other))
+}
+
+/// What kind of statement it is.
+#[derive(Default)]
+struct Front {
+    /// Its first word outside of executable comments has come; and of which of those the first word has.
+    begun: bool,
+    comment: Option<u32>,
+    makes: bool,
+    shows: bool,
+    flushes: bool,
+    accounts: bool,
+    others: bool,
+    /// The next word is where TEMPORARY would be.
+    second: bool,
+}
+
+impl Front {
+    fn names_accounts(&self) -> bool {
+        self.accounts && !self.others
+    }
+
+    fn look(&mut self, word: &[u8], comment: Option<u32>) -> Result<(), Error> {
+        let leads = !self.begun && (comment.is_none() || comment != self.comment);
+        if leads {
+            self.begun = comment.is_none();
+            self.comment = comment;
+            return self.lead(word);
+        }
+        if self.shows && any(word, &["warnings", "errors"]) {
+            return Err(Error::caller(format!("they would be those of a stranger's statement. {LEASE}")));
+        }
+        if self.flushes && any(word, &["lock", "export"]) {
+            return Err(Error::caller(format!("the tables would be locked by a shared connection. {LEASE}")));
+        }
+        // CREATE [OR REPLACE] TEMPORARY; a column may be called so.
+        if self.second && is(word, "temporary") {
+            return Err(Error::caller(format!("a temporary table would belong to a shared connection. {LEASE}")));
+        }
+        if comment.is_none() {
+            self.second = self.second && any(word, &["or", "replace"]);
+        }
+        Ok(())
+    }
+
+    /// A word that the statement begins with, for one server or another.
+    fn lead(&mut self, word: &[u8]) -> Result<(), Error> {
+        if any(word, KEYWORDS) {
+            let keyword = upper(word);
+            return Err(Error::caller(format!("{keyword} would change the session of a shared connection. {LEASE}")));
+        }
+        if any(word, COMPOUND_KEYWORDS) {
+            let keyword = upper(word);
+            return Err(Error::caller(format!("{keyword} holds statements that could be any. {LEASE}")));
+        }
+        self.makes |= any(word, &["create", "drop"]);
+        self.second |= self.makes;
+        self.shows |= is(word, "show");
+        self.flushes |= is(word, "flush");
+        let accounts = any(word, ACCOUNT_KEYWORDS);
+        self.accounts |= accounts;
+        self.others |= !accounts;
+        Ok(())
     }
 }
 
-fn variable() -> Error {
-    Error::caller(format!("a user variable (@name) would belong to the session of a shared connection. {LEASE}"))
+/// Whether one of the [`FUNCTIONS`] is called.
+#[derive(Default)]
+struct Call<'a> {
+    named: Option<&'a [u8]>,
+    opened: bool,
 }
 
-/// What is not in a comment, a string or a quoted name.
+impl<'a> Call<'a> {
+    fn look(&mut self, token: Token<'a>, optional: bool) -> Result<(), Error> {
+        match (token, self.named) {
+            // The server knows functions by quoted names, too.
+            (Token::Word(name) | Token::Quoted(name), _) if any(name, FUNCTIONS) || is(name, LAST_INSERT_ID) => {
+                *self = Call { named: Some(name), opened: false };
+            }
+            (Token::Open, Some(name)) if any(name, FUNCTIONS) => return Err(asks(name, LEASE)),
+            (Token::Open, Some(_)) => self.opened = true,
+            (Token::Close, Some(name)) if self.opened => {
+                return Err(asks(name, "`execute` returns it with its result"));
+            }
+            // What a server may pass over stands between nothing.
+            _ if optional => {}
+            _ => *self = Call::default(),
+        }
+        Ok(())
+    }
+}
+
+fn asks(function: &[u8], instead: &str) -> Error {
+    let function = upper(function);
+    Error::caller(format!("{function} would ask the session of a shared connection. {instead}"))
+}
+
+fn upper(word: &[u8]) -> String {
+    String::from_utf8_lossy(word).to_ascii_uppercase()
+}
+
+/// What is not in a comment, and no space.
+#[derive(Clone, Copy)]
 enum Token<'a> {
     Word(&'a [u8]),
+    /// In back quotes or double quotes: a name, or text.
+    Quoted(&'a [u8]),
     /// `@name`; not a system variable, `@@name`. Right behind a name it may be an account's host.
     Variable {
         behind_name: bool,
     },
+    Open,
+    Close,
+    Other,
 }
 
 struct Tokens<'a> {
     rest: &'a [u8],
     /// A word or something quoted has just ended.
     behind_name: bool,
+    /// Within an executable comment, and in which.
+    comment: Option<u32>,
+    comments: u32,
 }
 
 impl<'a> Tokens<'a> {
     fn new(sql: &'a str) -> Tokens<'a> {
-        Tokens { rest: sql.as_bytes(), behind_name: false }
+        Tokens { rest: sql.as_bytes(), behind_name: false, comment: None, comments: 0 }
     }
 }
 
@@ -124,36 +213,45 @@ impl<'a> Iterator for Tokens<'a> {
         loop {
             let sql = self.rest;
             let behind_name = std::mem::take(&mut self.behind_name);
-            match sql {
+            let (token, rest) = match sql {
                 [] => return None,
-                [b'#', ..] => self.rest = after(sql, b"\n"),
+                [b'#', ..] => (None, after(sql, b"\n")),
                 // Two dashes begin a comment only before a space or a control character.
-                [b'-', b'-', rest @ ..] if rest.first().is_none_or(|byte| *byte <= b' ') => {
-                    self.rest = after(sql, b"\n");
-                }
+                [b'-', b'-', rest @ ..] if rest.first().is_none_or(|byte| *byte <= b' ') => (None, after(sql, b"\n")),
                 // Executable: what is in it is run, perhaps depending on the server's version.
                 [b'/', b'*', b'!', rest @ ..] | [b'/', b'*', b'M', b'!', rest @ ..] => {
                     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                    self.rest = &rest[digits..];
+                    self.comments += 1;
+                    self.comment = Some(self.comments);
+                    (None, &rest[digits..])
                 }
-                [b'/', b'*', rest @ ..] => self.rest = after(rest, b"*/"),
-                [b'\'' | b'"' | b'`', ..] => {
-                    self.rest = after_quote(sql);
+                [b'*', b'/', rest @ ..] if self.comment.is_some() => {
+                    self.comment = None;
+                    (None, rest)
+                }
+                [b'/', b'*', rest @ ..] => (None, after(rest, b"*/")),
+                [quote @ (b'\'' | b'"' | b'`'), inside @ ..] => {
+                    let rest = after_quote(sql);
                     self.behind_name = true;
+                    let inside = &inside[..(inside.len() - rest.len()).saturating_sub(1)];
+                    (Some(if *quote == b'\'' { Token::Other } else { Token::Quoted(inside) }), rest)
                 }
-                [b'@', b'@', rest @ ..] => self.rest = rest,
-                [b'@', rest @ ..] if rest.first().is_some_and(|byte| is_word(*byte) || b"'\"`".contains(byte)) => {
-                    self.rest = rest;
-                    return Some(Token::Variable { behind_name });
-                }
+                [b'@', b'@', rest @ ..] => (Some(Token::Other), rest),
+                // What follows may be any sort of name, or quoted.
+                [b'@', rest @ ..] => (Some(Token::Variable { behind_name }), rest),
                 [first, ..] if is_word(*first) => {
                     let length = sql.iter().position(|&byte| !is_word(byte)).unwrap_or(sql.len());
                     let (word, rest) = sql.split_at(length);
-                    self.rest = rest;
                     self.behind_name = true;
-                    return Some(Token::Word(word));
+                    (Some(Token::Word(word)), rest)
                 }
-                [_, rest @ ..] => self.rest = rest,
+                [b'(', rest @ ..] => (Some(Token::Open), rest),
+                [b')', rest @ ..] => (Some(Token::Close), rest),
+                [first, rest @ ..] => ((*first > b' ').then_some(Token::Other), rest),
+            };
+            self.rest = rest;
+            if token.is_some() {
+                return token;
             }
         }
     }
@@ -236,6 +334,34 @@ mod tests {
             "show warnings",
             "show count(*) errors",
             "select /*! get_lock('a', 1) */",
+            // What one server passes over and another does not.
+            "/*!99999 x*/ begin",
+            "/*!99999 select*/ set names latin1",
+            "/*M!100100 x*/ commit",
+            "/*!50700 select*/ /*!99999 insert*/ rollback",
+            "/*!80000 /*!99999 x */ begin */",
+            "create /*!99999 x*/ temporary table t(a int)",
+            "select get_lock/*!99999 x*/('a', 1)",
+            "select last_insert_id(/*!99999 x*/)",
+            "/*!99999 create*/ select@a",
+            // Where the server sees a function's name as well.
+            "select get_lock /* here */ ('a', 1)",
+            "select get_lock -- here\n ('a', 1)",
+            "select `get_lock`('a', 1)",
+            "select \"GET_LOCK\"('a', 1)",
+            "select last_insert_id(/* nothing */)",
+            "select @.a := 1",
+            "select @$a",
+            "if 1 then start transaction; end if",
+            "while 1 do set names latin1; end while",
+            "case 1 when 1 then commit; end case",
+            "for i in 1..2 do commit; end for",
+            "repeat commit; until 1 end repeat",
+            "loop commit; end loop",
+            "flush tables with read lock",
+            "flush local tables t for export",
+            "backup stage start",
+            "select lastval(s)",
         ] {
             let error = admit(sql).expect_err(sql);
             assert!(error.is_caller(), "{sql}");
@@ -271,6 +397,15 @@ mod tests {
             "begins",
             "select * from t for update",
             "alter table t add column a int",
+            "flush tables",
+            "select if(a, 1, 2), case a when 1 then 2 end, repeat('x', 3) from t",
+            "select /*!50000 straight_join */ a from t",
+            "/*!50000 select 1 as begin, a from t */",
+            "insert into `get_lock` values ('(')",
+            "select 'get_lock', ('a')",
+            "select last_insert_id(?), last_insert_id('a'), last_insert_id(- 1)",
+            "select get_lock, (1)",
+            "select a /* get_lock */ (1)",
         ] {
             assert!(admit(sql).is_ok(), "{sql}: {}", admit(sql).unwrap_err());
         }
