@@ -5,10 +5,10 @@ use std::error::Error as StdError;
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use crate::value::append::{append_bytes, append_length};
 use crate::value::{Field, FromValue, IsNull, ParameterType, ToValue, ValueError};
 use crate::wire::column::Column;
 use crate::wire::column_type::ColumnType;
+use crate::wire::cursor::{append_lenenc, append_lenenc_bytes};
 
 /// Text can be had as bytes too; the other way round it could not.
 impl<'a> FromValue<'a> for &'a [u8] {
@@ -67,7 +67,7 @@ macro_rules! sent_as_bytes {
 
             #[inline]
             fn to_value(&self, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Send + Sync>> {
-                append_bytes(self, out);
+                append_lenenc_bytes(self, out);
                 Ok(IsNull::No)
             }
         }
@@ -96,7 +96,7 @@ fn append_vector(numbers: &[f32], out: &mut BytesMut) -> Result<IsNull, Box<dyn 
     if !numbers.iter().all(|number| number.is_finite()) {
         return Err(Box::new(ValueError::NotFinite));
     }
-    append_length(size_of_val(numbers), out);
+    append_lenenc(size_of_val(numbers) as u64, out);
     out.reserve(size_of_val(numbers));
     for &number in numbers {
         out.put_f32_le(number);

@@ -6,10 +6,10 @@ use std::str::FromStr;
 
 use bytes::BytesMut;
 
-use crate::value::append::append_bytes;
 use crate::value::{Field, FromValue, IsNull, ParameterType, ToValue, ValueError};
 use crate::wire::column::Column;
 use crate::wire::column_type::ColumnType;
+use crate::wire::cursor::append_lenenc_bytes;
 
 /// A column has 65 at most; what the server calculates with has 81.
 const DIGITS_MAX: usize = 81;
@@ -88,7 +88,7 @@ impl ToValue for Decimal {
     }
 
     fn to_value(&self, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Send + Sync>> {
-        append_bytes(self.0.as_bytes(), out);
+        append_lenenc_bytes(self.0.as_bytes(), out);
         Ok(IsNull::No)
     }
 }

@@ -36,6 +36,7 @@ use bytes::BytesMut;
 
 use crate::wire::column::Column;
 
+#[cfg(any(feature = "rust_decimal", feature = "serde_json", feature = "uuid"))]
 mod append;
 mod binary;
 #[cfg(any(feature = "chrono", feature = "time"))]

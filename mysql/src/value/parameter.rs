@@ -21,9 +21,7 @@ use bytes::BytesMut;
 
 use crate::error::Error;
 use crate::value::{IsNull, ToValue};
-
-/// More do not fit the protocol: it counts a statement's parameters in 16 bits.
-const PARAMETERS_MAX: usize = u16::MAX as usize;
+use crate::wire::frontend::check_parameters;
 
 /// Parameters whose signature needs no allocation.
 const SHORT_SIGNATURE_PARAMETERS_MAX: usize = 64;
@@ -131,9 +129,7 @@ pub(crate) fn append_parameters(parameters: &[&(dyn ToValue + Sync)], out: &mut 
     if count == 0 {
         return Ok(());
     }
-    if count > PARAMETERS_MAX {
-        return Err(too_many(count));
-    }
+    check_parameters(count)?;
     let nulls_at = out.len();
     let types_follow_at = nulls_at + count.div_ceil(8);
     let types_at = types_follow_at + 1;
@@ -166,16 +162,12 @@ fn put(out: &mut BytesMut, at: usize, byte: u8) {
     }
 }
 
-#[cold]
-fn too_many(count: usize) -> Error {
-    Error::caller(format!("{count} parameters; a statement has {PARAMETERS_MAX} at most"))
-}
-
 #[cfg(test)]
 mod tests {
     use std::error::Error as StdError;
 
     use super::*;
+    use crate::wire::frontend::PARAMETERS_MAX;
 
     fn appended(parameters: &[&(dyn ToValue + Sync)]) -> Vec<u8> {
         let mut out = BytesMut::from(&b"head"[..]);

@@ -8,10 +8,10 @@ use std::error::Error as StdError;
 
 use bytes::BytesMut;
 
-use crate::value::append::append_bytes;
 use crate::value::{Field, FromValue, IsNull, ParameterType, ToValue, ValueError};
 use crate::wire::column::Column;
 use crate::wire::column_type::ColumnType;
+use crate::wire::cursor::append_lenenc_bytes;
 
 impl<'a> FromValue<'a> for &'a str {
     fn accepts(column: &Column) -> bool {
@@ -55,7 +55,7 @@ macro_rules! sent_as_text {
 
             #[inline]
             fn to_value(&self, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Send + Sync>> {
-                append_bytes(self.as_bytes(), out);
+                append_lenenc_bytes(self.as_bytes(), out);
                 Ok(IsNull::No)
             }
         }

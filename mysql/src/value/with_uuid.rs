@@ -10,10 +10,11 @@ use bytes::BytesMut;
 use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
-use crate::value::append::{append_bytes, append_with};
+use crate::value::append::append_with;
 use crate::value::{Field, FromValue, IsNull, ParameterType, ToValue, ValueError};
 use crate::wire::column::Column;
 use crate::wire::column_type::ColumnType;
+use crate::wire::cursor::append_lenenc_bytes;
 
 /// From 16 bytes, or from text.
 impl<'a> FromValue<'a> for Uuid {
@@ -39,7 +40,7 @@ impl ToValue for Uuid {
     }
 
     fn to_value(&self, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Send + Sync>> {
-        append_bytes(self.as_bytes(), out);
+        append_lenenc_bytes(self.as_bytes(), out);
         Ok(IsNull::No)
     }
 }

@@ -18,13 +18,11 @@ use std::fmt;
 use crate::error::Error;
 use crate::wire::column_type::{BinaryLength, ColumnType, UNSIGNED_FLAG};
 use crate::wire::cursor::Cursor;
+use crate::wire::packet::{HEADER_BYTES, Header};
 
 const NOT_NULL_FLAG: u16 = 0x1;
 const PRIMARY_KEY_FLAG: u16 = 0x2;
 const AUTO_INCREMENT_FLAG: u16 = 0x200;
-
-/// The length of a packet whose payload goes on in the next one. Names have 256 bytes at most: no definition is that long.
-const PACKET_PAYLOAD_BYTES_MAX: usize = 0xFF_FFFF;
 
 /// A column of a result.
 #[derive(Clone, Debug)]
@@ -209,12 +207,12 @@ impl fmt::Debug for Columns {
 
 /// The payload of the next packet.
 fn packet<'a>(cursor: &mut Cursor<'a>) -> Result<&'a [u8], Error> {
-    let length = cursor.u24().ok_or_else(cut_short)? as usize;
-    cursor.u8().ok_or_else(cut_short)?;
-    if length == PACKET_PAYLOAD_BYTES_MAX {
+    let header = cursor.bytes(HEADER_BYTES).and_then(Header::parse).ok_or_else(cut_short)?;
+    // Names have 256 bytes at most: no definition is that long.
+    if header.goes_on() {
         return Err(Error::peer("a column definition of 16 MiB"));
     }
-    cursor.bytes(length).ok_or_else(cut_short)
+    cursor.bytes(header.payload_bytes).ok_or_else(cut_short)
 }
 
 #[cfg(test)]

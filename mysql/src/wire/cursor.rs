@@ -5,6 +5,8 @@
 //!
 //! Source: client/server protocol, "Basic Data Types".
 
+use bytes::BufMut;
+
 /// The bytes that are left to be read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cursor<'a>(&'a [u8]);
@@ -84,34 +86,36 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Appends a length-encoded integer.
-pub(crate) fn append_lenenc(value: u64, out: &mut Vec<u8>) {
-    let bytes = value.to_le_bytes();
+/// A length-encoded integer as it is written, and how many of the bytes it takes.
+#[inline]
+pub(crate) fn lenenc(value: u64) -> ([u8; 9], usize) {
+    let [a, b, c, d, e, f, g, h] = value.to_le_bytes();
     match value {
-        0..=0xFA => out.extend_from_slice(&bytes[..1]),
-        0xFB..=0xFFFF => {
-            out.push(0xFC);
-            out.extend_from_slice(&bytes[..2]);
-        }
-        0x1_0000..=0xFF_FFFF => {
-            out.push(0xFD);
-            out.extend_from_slice(&bytes[..3]);
-        }
-        _ => {
-            out.push(0xFE);
-            out.extend_from_slice(&bytes);
-        }
+        0..=0xFA => ([a, 0, 0, 0, 0, 0, 0, 0, 0], 1),
+        0xFB..=0xFFFF => ([0xFC, a, b, 0, 0, 0, 0, 0, 0], 3),
+        0x1_0000..=0xFF_FFFF => ([0xFD, a, b, c, 0, 0, 0, 0, 0], 4),
+        _ => ([0xFE, a, b, c, d, e, f, g, h], 9),
     }
 }
 
+/// Appends a length-encoded integer.
+#[inline]
+pub(crate) fn append_lenenc(value: u64, out: &mut impl BufMut) {
+    let (bytes, used) = lenenc(value);
+    out.put_slice(&bytes[..used]);
+}
+
 /// Appends a length-encoded string.
-pub(crate) fn append_lenenc_bytes(bytes: &[u8], out: &mut Vec<u8>) {
+#[inline]
+pub(crate) fn append_lenenc_bytes(bytes: &[u8], out: &mut impl BufMut) {
     append_lenenc(bytes.len() as u64, out);
-    out.extend_from_slice(bytes);
+    out.put_slice(bytes);
 }
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
+
     use super::*;
 
     #[test]
@@ -119,6 +123,9 @@ mod tests {
         for value in [0, 1, 0xFA, 0xFB, 0xFC, 0xFF, 0xFFFF, 0x1_0000, 0xFF_FFFF, 0x100_0000, u64::MAX] {
             let mut bytes = Vec::new();
             append_lenenc(value, &mut bytes);
+            let mut message = BytesMut::new();
+            append_lenenc(value, &mut message);
+            assert_eq!(message, bytes, "{value:#x}");
             let mut cursor = Cursor::new(&bytes);
             assert_eq!(cursor.lenenc(), Some(value), "{value:#x}");
             assert!(cursor.is_empty(), "{value:#x}");

@@ -18,7 +18,7 @@ const COM_STMT_EXECUTE: u8 = 0x17;
 const COM_STMT_CLOSE: u8 = 0x19;
 
 /// Parameters of one statement: their number travels in 16 bits.
-const PARAMETERS_MAX: usize = 65_535;
+pub(crate) const PARAMETERS_MAX: usize = u16::MAX as usize;
 
 /// A command's byte is part of its payload.
 const COMMAND_BYTES: usize = 1;
@@ -37,7 +37,9 @@ pub(crate) fn check_text(sql: &str, max_allowed_packet: usize) -> Result<(), Err
     check_bytes(sql.len() + COMMAND_BYTES, max_allowed_packet)
 }
 
-/// Whether so many parameters can be sent: asked before the statement is learned, which would send it.
+/// Whether so many parameters can be sent: asked before the statement is learned, which would send it, and where they
+/// are encoded.
+#[inline]
 pub(crate) fn check_parameters(count: usize) -> Result<(), Error> {
     if count <= PARAMETERS_MAX {
         return Ok(());

@@ -163,10 +163,11 @@ mod tests {
         const OF_THE_ADDRESS: &'static [&'static str] = &["host"];
 
         fn set(&mut self, name: &'static str, value: &str) -> Result<(), SettingsError> {
-            match value {
-                "refuse" => Err(SettingsError::of(name, "must be something else")),
-                _ => Ok(self.0.push(format!("{name}={value}"))),
+            if value == "refuse" {
+                return Err(SettingsError::of(name, "must be something else"));
             }
+            self.0.push(format!("{name}={value}"));
+            Ok(())
         }
     }
 
