@@ -30,7 +30,7 @@ pub trait Parameters {
 }
 
 /// What was said so far. The later word wins; an empty value is the same as saying nothing.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Assignments<P> {
     parameters: P,
     said: Vec<&'static str>,
@@ -83,5 +83,82 @@ impl<P: Parameters> Assignments<P> {
             Some(value) => self.set(name, &value, true).map_err(|error| error.within(variable_name)),
             None => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps the last value of each.
+    #[derive(Default)]
+    struct Kept {
+        host: String,
+        color: String,
+    }
+
+    impl Parameters for Kept {
+        const NAMES: &'static Names = &Names {
+            read: &["color", "host"],
+            same: &[("colour", "color")],
+            not_there: &[],
+            elsewhere: &[],
+            dashes: false,
+            otherwise: None,
+        };
+        const DATABASE: &'static str = "host";
+        const PORT_DEFAULT: u16 = 1;
+        const OF_THE_ADDRESS: &'static [&'static str] = &[];
+
+        fn set(&mut self, name: &'static str, value: &str) -> Result<(), SettingsError> {
+            match (name, value) {
+                ("color", "none") => return Err(SettingsError::of(name, "must be one")),
+                ("color", value) => self.color = value.to_owned(),
+                (_, value) => self.host = value.to_owned(),
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn the_later_word_wins_and_nothing_is_no_word() {
+        let mut assignments = Assignments::<Kept>::default();
+        for (name, value) in [("host", "a"), ("host", ""), ("colour", ""), ("host", "b"), ("host", "")] {
+            assignments.set(name, value, true).unwrap();
+        }
+        assert!(assignments.has("host") && !assignments.has("color"));
+        assignments.set("colour", "red", true).unwrap();
+        assert!(assignments.has("color") && !assignments.has("colour"));
+        assert_eq!(assignments.parameters().host, "b");
+        assert_eq!(assignments.into_parameters().color, "red");
+    }
+
+    #[test]
+    fn a_variable_is_named_by_its_error() {
+        let lookup = |variable: &str| match variable {
+            "RED" => Some("red".into()),
+            "NONE" => Some("none".into()),
+            "EMPTY" => Some("".into()),
+            _ => None,
+        };
+        let mut assignments = Assignments::<Kept>::default();
+        assignments.set_from(&lookup, "EMPTY", "color").unwrap();
+        assignments.set_from(&lookup, "NOT_SET", "color").unwrap();
+        assert!(!assignments.has("color"));
+        let refused = assignments.set_from(&lookup, "NONE", "color").unwrap_err();
+        assert_eq!(refused.to_string(), "invalid settings: NONE: `color` must be one");
+        assignments.set_from(&lookup, "RED", "color").unwrap();
+        assert_eq!(assignments.parameters().color, "red");
+        let unknown = assignments.set_from(&lookup, "RED", "colr").unwrap_err();
+        assert!(unknown.to_string().starts_with("invalid settings: RED: `colr` is not"), "{unknown}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_variable_that_is_no_text_is_refused() {
+        use std::ffi::OsString;
+        use std::os::unix::ffi::OsStringExt;
+        let error = variable(&|_| Some(OsString::from_vec(vec![0xff])), "BYTES").unwrap_err();
+        assert_eq!(error.to_string(), "invalid settings: BYTES: is not UTF-8");
     }
 }
