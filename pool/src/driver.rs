@@ -22,6 +22,7 @@ use crate::home;
 use crate::inbound::{Event, Inbound};
 use crate::lane::{AfterDrain, Lane};
 use crate::language::{Expected, Handle, Language, StatementId};
+use crate::low_water::LowWater;
 use crate::pipeline::Outcome;
 use crate::pool::Inner;
 use crate::prepared::Prepared;
@@ -43,6 +44,34 @@ enum Ending {
     Drained(AfterDrain),
     /// Its connection ended.
     Lost(LossCause),
+}
+
+/// What the server takes for a statement: time and statements, of the recent past. A sum for both, because replies come in
+/// bursts: where the server's processes take turns, the first after a pause takes milliseconds and the next ones none.
+#[derive(Debug, Default)]
+struct Service {
+    busy_us: u64,
+    statements: u64,
+}
+
+impl Service {
+    /// Older statements than this count less and less.
+    const STATEMENTS_MAX: u64 = 128;
+
+    /// One slow statement says little of the others.
+    const BUSY_US_MAX: u64 = 100_000;
+
+    /// Adds what has been answered; the time for each, in microseconds.
+    fn add(&mut self, busy_us: u64, statements: u64) -> u64 {
+        self.busy_us += busy_us.min(Self::BUSY_US_MAX);
+        self.statements += statements;
+        let each_us = self.busy_us / self.statements.max(1);
+        if self.statements >= Self::STATEMENTS_MAX {
+            self.busy_us /= 2;
+            self.statements /= 2;
+        }
+        each_us
+    }
 }
 
 /// Owns one connection while it is a lane.
@@ -70,6 +99,10 @@ pub(crate) struct Driver<L: Language> {
     round_trip_us: u64,
     /// When such a statement was written.
     asked_at_us: Option<u64>,
+    service: Service,
+    low_water: LowWater,
+    /// Statements that were written and not answered, as last seen.
+    backlog: usize,
     /// Since when nothing is in flight; `None` while something is.
     idle_since_us: Option<u64>,
     /// Something came while the connection was idle, and is read before anything is written.
@@ -105,6 +138,9 @@ impl<L: Language> Driver<L> {
             last_progress_us: 0,
             round_trip_us,
             asked_at_us: None,
+            service: Service::default(),
+            low_water: LowWater::default(),
+            backlog: 0,
         }
     }
 
@@ -148,8 +184,20 @@ impl<L: Language> Driver<L> {
         }
         if again {
             cx.waker().wake_by_ref();
+        } else {
+            self.adjust_low_water();
         }
         Poll::Pending
+    }
+
+    /// Before the driver rests: how much has to come before the kernel wakes it.
+    fn adjust_low_water(&mut self) {
+        let wanted = self.low_water.adjust(self.backlog, self.lane.service_us(), self.round_trip_us);
+        let (Some(bytes), Some(socket)) = (wanted, &self.socket) else { return };
+        // Said first, so that the watch that is there, or is called for here, sees it.
+        self.lane.set_collects(bytes > 1);
+        let bytes = if bytes == 1 || self.pool.watch() { bytes } else { 1 };
+        socket.set_low_water(bytes);
     }
 
     /// Takes what callers have queued.
@@ -162,6 +210,10 @@ impl<L: Language> Driver<L> {
         if shared.killed {
             return Some(Ending::Lost(LossCause::PoolClosed));
         }
+        if std::mem::take(&mut shared.fetch) && self.socket.as_ref().is_some_and(Socket::has_input) {
+            self.low_water.lower();
+        }
+        self.backlog = shared.pipeline.backlog();
         if self.written < self.writing.len() {
             return None;
         }
@@ -175,6 +227,7 @@ impl<L: Language> Driver<L> {
             self.asked_at_us = Some(self.pool.now_us());
         }
         shared.take_unsent(&mut self.writing, &mut self.preparations);
+        self.backlog = shared.pipeline.backlog();
         self.lane.publish(&shared);
         let drained = shared.pipeline.is_drained() && self.writing.is_empty();
         let after_drain = shared.after_drain;
@@ -248,6 +301,9 @@ impl<L: Language> Driver<L> {
             };
             match inbound.next(expected) {
                 Ok(Some(Event::Reply { bytes, settled, failed })) => {
+                    if let Some(bytes) = &bytes {
+                        self.low_water.saw_reply(bytes.len());
+                    }
                     if let Some(id) = preparation {
                         self.preparations.pop_front();
                         self.named.push((id, bytes.as_deref().and_then(L::handle)));
@@ -289,7 +345,9 @@ impl<L: Language> Driver<L> {
             shared.pipeline.complete(outcome, &mut self.wake, now_us);
         }
         self.delivered += count as u64;
-        if count > 0 && let Some(asked_at_us) = self.asked_at_us.take() {
+        if count > 0
+            && let Some(asked_at_us) = self.asked_at_us.take()
+        {
             self.round_trip_us = self.round_trip_us.min(now_us.saturating_sub(asked_at_us));
         }
         for (id, handle) in self.named.drain(..) {
@@ -316,8 +374,7 @@ impl<L: Language> Driver<L> {
             inbound.drop_current_reply();
         }
         if count > 0 {
-            let each_us = now_us.saturating_sub(began_us) / count as u64;
-            self.lane.set_service_us((self.lane.service_us() * 7 + each_us) / 8);
+            self.lane.set_service_us(self.service.add(now_us.saturating_sub(began_us), count as u64));
             self.last_progress_us = now_us;
             self.pool.grant();
         }
@@ -368,11 +425,16 @@ impl<L: Language> Driver<L> {
     fn retire(&mut self, after_drain: AfterDrain) {
         self.pool.remove_lane(&self.lane);
         let live = match (after_drain, self.socket.take(), self.inbound.take()) {
-            (AfterDrain::HandOver, Some(socket), Some(inbound)) => socket.park().ok().map(|socket| {
-                let prepared = std::mem::replace(&mut self.lane.lock().prepared, Prepared::new(0));
-                let (in_flight_max, round_trip_us) = (self.lane.in_flight_max, self.round_trip_us);
-                Live { link: Link::Parked(socket), inbound, prepared, in_flight_max, round_trip_us }
-            }),
+            (AfterDrain::HandOver, Some(socket), Some(inbound)) => {
+                if self.low_water.is_raised() {
+                    socket.set_low_water(1);
+                }
+                socket.park().ok().map(|socket| {
+                    let prepared = std::mem::replace(&mut self.lane.lock().prepared, Prepared::new(0));
+                    let (in_flight_max, round_trip_us) = (self.lane.in_flight_max, self.round_trip_us);
+                    Live { link: Link::Parked(socket), inbound, prepared, in_flight_max, round_trip_us }
+                })
+            }
             (_, Some(mut socket), _) => {
                 socket.try_write(L::farewell());
                 None
@@ -418,6 +480,9 @@ impl<L: Language> Driver<L> {
             last_progress_us: self.last_progress_us,
             round_trip_us: self.round_trip_us,
             asked_at_us: self.asked_at_us,
+            service: std::mem::take(&mut self.service),
+            low_water: std::mem::take(&mut self.low_water),
+            backlog: self.backlog,
             idle_since_us: self.idle_since_us,
             holding: self.holding,
         };

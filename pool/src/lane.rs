@@ -59,6 +59,8 @@ pub(crate) struct Shared {
     pub(crate) after_drain: AfterDrain,
     /// The pool's patience is over: the driver ends the lane with what is in flight.
     pub(crate) killed: bool,
+    /// What has come is to be fetched, however little it is.
+    pub(crate) fetch: bool,
 }
 
 /// What callers read without the lock, to choose a lane. Written under the lock; nothing is ordered by it, so a
@@ -71,6 +73,7 @@ struct Load {
     oldest_since_us: AtomicU64,
     service_us: AtomicU64,
     writes_soon: AtomicBool,
+    collects: AtomicBool,
 }
 
 /// One shared connection, seen from its callers.
@@ -106,6 +109,7 @@ impl<L: Language> Lane<L> {
                 driver: None,
                 after_drain: AfterDrain::Close,
                 killed: false,
+                fetch: false,
             }),
             load: Load { open: AtomicBool::new(true), ..Load::default() },
             _language: PhantomData,
@@ -144,6 +148,24 @@ impl<L: Language> Lane<L> {
     /// Whether its driver has not come round yet since somebody queued a statement: what is queued now shares the write.
     pub(crate) fn writes_soon(&self) -> bool {
         self.load.writes_soon.load(Ordering::Relaxed)
+    }
+
+    /// Whether the kernel collects replies before it wakes the driver.
+    pub(crate) fn collects(&self) -> bool {
+        self.load.collects.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_collects(&self, collects: bool) {
+        self.load.collects.store(collects, Ordering::SeqCst);
+    }
+
+    /// Has the driver fetch what has come, however little it is.
+    pub(crate) fn fetch(&self) {
+        let mut shared = self.lock();
+        shared.fetch = true;
+        let driver = shared.driver.clone();
+        drop(shared);
+        driver.inspect(Waker::wake_by_ref);
     }
 
     pub(crate) fn service_us(&self) -> u64 {

@@ -30,6 +30,7 @@
 //! | `budget`, `growth`, `plan`, `connect`, `backoff` | the one budget of connections, and how they come to be |
 //! | `run`, `submit` | one statement from its caller's side, and onto a lane |
 //! | `tls` | the encrypted socket, and who is trusted |
+//! | `low_water`, `watch` | when replies are collected before a thread is woken, and that none stands still |
 //! | `waiters` | what happens when every lane is full |
 //! | `pool`, `registry` | the pool, and who shares it |
 //! | [`settings`] | what drivers share to read settings from text |
@@ -45,6 +46,7 @@ pub mod inbound;
 mod lane;
 mod language;
 mod limits;
+mod low_water;
 pub mod pipeline;
 mod plan;
 mod pool;
@@ -59,6 +61,7 @@ mod stats;
 mod submit;
 mod tls;
 mod waiters;
+mod watch;
 
 pub use error::{AcquireTimeout, ConnectCause, ConnectFailure, Failure, Loss, LossCause};
 pub use language::{

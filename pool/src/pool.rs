@@ -48,6 +48,8 @@ pub(crate) struct Inner<L: Language> {
     pub(crate) alive: AtomicUsize,
     pub(crate) ended: Notify,
     pub(crate) last_considered_us: AtomicU64,
+    /// Somebody watches over lanes that collect replies.
+    pub(crate) watched: AtomicBool,
 }
 
 /// A handle of a pool. Clones share one open; the pool drains when every open of it is closed or dropped.
@@ -108,6 +110,7 @@ impl<L: Language> Pool<L> {
             alive: AtomicUsize::new(0),
             ended: Notify::new(),
             last_considered_us: AtomicU64::new(0),
+            watched: AtomicBool::new(false),
             limits,
         };
         Pool { open: Arc::new(Open { inner: Arc::new(inner), closed: AtomicBool::new(false) }) }

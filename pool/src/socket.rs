@@ -20,6 +20,14 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 #[cfg(target_os = "linux")]
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(30);
 
+/// `SO_RCVLOWAT`, which socket2 does not have.
+#[cfg(target_os = "linux")]
+#[derive(Clone, Copy)]
+struct ReceiveLowWater;
+
+#[cfg(target_os = "linux")]
+nix::setsockopt_impl!(ReceiveLowWater, libc::SOL_SOCKET, libc::SO_RCVLOWAT, usize, nix::sys::socket::sockopt::SetUsize);
+
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
@@ -91,6 +99,20 @@ impl Socket {
             Socket::Tls(stream) => return stream.has_input(),
         };
         reference.peek(&mut [std::mem::MaybeUninit::uninit()]).is_ok()
+    }
+
+    /// So many bytes have to have come before the runtime hears of any; the end of the stream it hears of at once. Only
+    /// TCP knows it, and only on Linux; elsewhere each byte is told.
+    pub(crate) fn set_low_water(&self, bytes: usize) {
+        match self {
+            #[cfg(target_os = "linux")]
+            Socket::Tcp(stream) => {
+                // What fails here costs system calls and nothing else.
+                let _ = nix::sys::socket::setsockopt(stream, ReceiveLowWater, &bytes);
+            }
+            Socket::Tls(stream) => stream.set_low_water(bytes),
+            _ => {}
+        }
     }
 
     /// Takes the socket off its runtime.

@@ -141,6 +141,11 @@ impl TlsSocket {
         self.socket.has_input()
     }
 
+    /// What is encrypted is longer than what it says, so the mark is reached a little early.
+    pub(crate) fn set_low_water(&self, bytes: usize) {
+        self.socket.set_low_water(bytes);
+    }
+
     pub(crate) fn park(self) -> io::Result<ParkedTlsSocket> {
         Ok(ParkedTlsSocket { socket: self.socket.park()?, session: self.session })
     }

@@ -1,0 +1,138 @@
+//! How much has to have come before the kernel wakes a lane's thread: one reply, or several at once.
+//!
+//! A server sends each reply by itself, and where it is slower than we are each would wake a thread that then finds its
+//! caches cold: on two cores with MySQL 20 us of client CPU for each query, of which the query's own work is two. With a
+//! long backlog nobody gains by that. So the kernel is asked to collect replies, up to half of what is in flight and up
+//! to what the server sends within [`COLLECTED_US_MAX`], before it tells us (`SO_RCVLOWAT`). No timer is on that way; but
+//! a slow statement must not keep the replies before it, so `watch` has a look at lanes that collect and stand still.
+//!
+//! Pure: decides, and does nothing.
+
+/// How long a reply may wait for others, as far as can be told beforehand: so long a server's processes take to have a
+/// turn each on a busy machine. What waits longer behind something slow is fetched (`watch.rs`).
+pub(crate) const COLLECTED_US_MAX: u64 = 8_000;
+
+/// With fewer statements in flight each reply is told at once: there is little to collect.
+const BACKLOG_MIN: usize = 8;
+
+/// No more than fits well into the read buffer and the kernel's own.
+const BYTES_MAX: usize = 16 * 1024;
+
+/// After replies had to be fetched because they stood still, so many times nothing is collected.
+const EAGER_TIMES: u32 = 32;
+
+/// The mark of one connection.
+#[derive(Debug)]
+pub(crate) struct LowWater {
+    /// What the kernel was told; 1 is what it does by itself.
+    bytes: usize,
+    /// The least that replies have taken of late; 0 before the first.
+    reply_bytes: usize,
+    eager_times: u32,
+}
+
+impl Default for LowWater {
+    fn default() -> LowWater {
+        LowWater { bytes: 1, reply_bytes: 0, eager_times: 0 }
+    }
+}
+
+impl LowWater {
+    /// Whether replies are collected.
+    pub(crate) fn is_raised(&self) -> bool {
+        self.bytes > 1
+    }
+
+    /// Notes a reply's size. Small ones count at once, larger ones by and by: the mark must not be more than comes.
+    pub(crate) fn saw_reply(&mut self, bytes: usize) {
+        if self.reply_bytes == 0 || bytes < self.reply_bytes {
+            self.reply_bytes = bytes;
+        } else {
+            self.reply_bytes += (bytes - self.reply_bytes) / 16;
+        }
+    }
+
+    /// What has come is wanted now, and each reply for a while.
+    pub(crate) fn lower(&mut self) {
+        self.eager_times = EAGER_TIMES;
+    }
+
+    /// The mark that fits so many unanswered statements, if the kernel has to be told.
+    ///
+    /// `service_us` is what the server takes for a statement, `round_trip_us` the way there and back: as long as that is
+    /// what replies wait for, there is nothing to collect.
+    pub(crate) fn adjust(&mut self, backlog: usize, service_us: u64, round_trip_us: u64) -> Option<usize> {
+        let busy = backlog as u64 * service_us >= round_trip_us.saturating_mul(2);
+        let replies = match busy && backlog >= BACKLOG_MIN {
+            true if self.eager_times == 0 => (backlog / 2).min((COLLECTED_US_MAX / service_us.max(1)) as usize),
+            true => {
+                self.eager_times -= 1;
+                0
+            }
+            false => 0,
+        };
+        let wanted = (replies * self.reply_bytes).clamp(1, BYTES_MAX);
+        // Near enough is left as it is: telling the kernel is a system call.
+        let near = self.bytes >= wanted / 2 && self.bytes <= wanted + wanted / 4;
+        if near && (wanted > 1) == self.is_raised() {
+            return None;
+        }
+        self.bytes = wanted;
+        Some(wanted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NEAR_US: u64 = 100;
+
+    fn low_water(reply_bytes: usize) -> LowWater {
+        let mut low_water = LowWater::default();
+        low_water.saw_reply(reply_bytes);
+        low_water
+    }
+
+    #[test]
+    fn half_of_a_long_backlog_is_collected() {
+        let mut low_water = low_water(100);
+        assert_eq!(low_water.adjust(32, 100, NEAR_US), Some(1_600));
+        assert_eq!(low_water.adjust(32, 100, NEAR_US), None, "it knows");
+        assert_eq!(low_water.adjust(30, 100, NEAR_US), None, "near enough");
+        assert_eq!(low_water.adjust(16, 100, NEAR_US), Some(800));
+        assert_eq!(low_water.adjust(7, 100, NEAR_US), Some(1), "little is in flight");
+        assert_eq!(low_water.adjust(0, 100, NEAR_US), None);
+    }
+
+    #[test]
+    fn slow_or_distant_servers_are_not_waited_for() {
+        let mut low_water = low_water(100);
+        assert_eq!(low_water.adjust(32, 1_000, NEAR_US), Some(800), "eight come within the time");
+        assert_eq!(low_water.adjust(32, 9_000, NEAR_US), Some(1), "none does");
+        assert_eq!(low_water.adjust(32, 100, 2_000), None, "replies wait for the network");
+        assert_eq!(low_water.adjust(32, 100, u64::MAX), None, "nobody knows how far it is");
+        assert_eq!(low_water.adjust(32, 0, 0), Some(1_600), "faster than the clock");
+    }
+
+    #[test]
+    fn a_mark_is_never_more_than_comes() {
+        let mut low_water = LowWater::default();
+        assert_eq!(low_water.adjust(32, 100, NEAR_US), None, "no reply has been seen");
+        low_water.saw_reply(1_000);
+        low_water.saw_reply(10);
+        assert_eq!(low_water.adjust(32, 100, NEAR_US), Some(160), "the next may be as small");
+        low_water.saw_reply(1 << 20);
+        assert_eq!(low_water.adjust(100, 1, 0), Some(BYTES_MAX));
+    }
+
+    #[test]
+    fn what_stood_still_is_not_collected_for_a_while() {
+        let mut low_water = low_water(100);
+        assert_eq!(low_water.adjust(32, 100, NEAR_US), Some(1_600));
+        low_water.lower();
+        assert_eq!(low_water.adjust(32, 100, NEAR_US), Some(1));
+        let later = (1..=EAGER_TIMES).find_map(|_| low_water.adjust(32, 100, NEAR_US));
+        assert_eq!(later, Some(1_600));
+    }
+}
