@@ -11,13 +11,17 @@ with_addresses = addresses=$$(scripts/servers env) && eval "$$addresses" &&
 plaintext_on_loopback = case "$$POSTGRES_URL" in \
 	*\?*) ;; \
 	*@127.0.0.1:*) export POSTGRES_URL="$$POSTGRES_URL?sslmode=disable" ;; \
+	esac; \
+	case "$$MYSQL_URL" in \
+	*\?*) ;; \
+	*@127.0.0.1:*) export MYSQL_URL="$$MYSQL_URL?ssl-mode=disabled&allow-public-key-retrieval=true" ;; \
 	esac;
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: ## the demo server in the foreground, on port 8080 or $PORT
-	@test -n "$$DATABASE_URL" || scripts/servers up postgres
+	@test -n "$$DATABASE_URL" || scripts/servers up postgres mysql
 	cargo build --release -p cenote-demo
 	@if test -z "$$DATABASE_URL"; then $(with_addresses) true; fi; $(plaintext_on_loopback) exec cargo run --quiet --release -p cenote-demo
 

@@ -11,6 +11,7 @@
 mod admin;
 mod certificates;
 mod closed_port;
+pub mod demo_client;
 mod environment;
 pub mod mysql;
 mod no_runtime;

@@ -1,59 +1,15 @@
 //! The demo's database routes over real HTTP: what they answer is what the table says, and a database that goes away
 //! and comes back is a pause.
 
-use std::net::SocketAddr;
-
 use cenote_demo::{Running, Settings};
+use cenote_tests::demo_client::{ask, ask_pipelined};
 use cenote_tests::{Admin, ClosedPort, PrivateServer, must_end, postgres_url, wait_until};
 use futures_util::future::join_all;
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-
-struct Answer {
-    status: u16,
-    head: String,
-    body: Value,
-}
-
-impl Answer {
-    fn header(&self, name: &str) -> Option<&str> {
-        let line = self.head.lines().find(|line| line.to_ascii_lowercase().starts_with(&format!("{name}:")))?;
-        line.split_once(':').map(|(_, value)| value.trim())
-    }
-}
 
 fn start(url: &str) -> Running {
     cenote_demo::start(Settings { postgres_url: Some(url.to_owned()), ..Settings::for_tests() }).unwrap()
-}
-
-/// All answers to requests that are sent at once on one connection.
-async fn ask_pipelined(address: SocketAddr, targets: &[String]) -> Vec<Answer> {
-    let mut stream = TcpStream::connect(address).await.expect("the demo listens");
-    let mut requests = String::new();
-    for (index, target) in targets.iter().enumerate() {
-        let connection = if index + 1 == targets.len() { "close" } else { "keep-alive" };
-        requests.push_str(&format!("GET {target} HTTP/1.1\r\nhost: demo\r\nconnection: {connection}\r\n\r\n"));
-    }
-    stream.write_all(requests.as_bytes()).await.expect("the demo reads");
-    let mut said = Vec::new();
-    must_end("the demo's answers", stream.read_to_end(&mut said)).await.expect("the demo answers");
-    let mut rest = std::str::from_utf8(&said).expect("text");
-    let mut answers = Vec::new();
-    while let Some((head, behind)) = rest.split_once("\r\n\r\n") {
-        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status line");
-        let mut answer = Answer { status, head: head.to_owned(), body: Value::Null };
-        let length = answer.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
-        let (body, behind) = behind.split_at(length);
-        answer.body = serde_json::from_str(body).unwrap_or_else(|_| Value::String(body.to_owned()));
-        answers.push(answer);
-        rest = behind;
-    }
-    answers
-}
-
-async fn ask(address: SocketAddr, target: &str) -> Answer {
-    ask_pipelined(address, &[target.to_owned()]).await.pop().expect("an answer")
 }
 
 /// The number that the table has for this row, by another driver.
