@@ -121,13 +121,11 @@ impl Pool {
             let (statement, answered) = match answered.take() {
                 Some(answered) => answered,
                 None => {
-                    let statement = self.statement(sql, &signature).await?;
+                    let (statement, flight) = self.statement(sql, &signature).await?;
                     let max_allowed_packet = self.language().max_allowed_packet();
-                    let answered = self
-                        .run(statement.preparation.as_ref().as_slice(), |out| {
-                            statement.encode(sql, parameters, max_allowed_packet, out)
-                        })
-                        .await?;
+                    let encode = |out: &mut BytesMut| statement.encode(sql, parameters, max_allowed_packet, out);
+                    let preparation = statement.preparation.as_ref();
+                    let answered = self.machine().run_flight(flight, preparation.as_slice(), encode).await?;
                     (statement, answered)
                 }
             };

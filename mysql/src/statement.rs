@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use bytes::BytesMut;
-use cenote_pool::{Learning, Lesson, Lookup, Preparation, StatementId, Waiting};
+use cenote_pool::{Flight, Learning, Lesson, Lookup, Preparation, StatementId, Waiting};
 
 use crate::ask::Parameters;
 use crate::error::Error;
 use crate::firewall;
+use crate::language::MySql;
 use crate::pool::Pool;
 use crate::reply;
 use crate::server_error::ErrorCode;
@@ -72,20 +73,31 @@ fn wrong_count(parameters: u16, given: usize) -> Error {
 }
 
 impl Pool {
-    /// The statement, learned if it is not known yet.
-    pub(crate) async fn statement(&self, sql: &str, signature: &Signature) -> Result<Arc<Statement>, Error> {
+    /// The statement, learned if it is not known yet, and where to run it: who has learned it, on the connection that has
+    /// prepared it for that.
+    pub(crate) async fn statement(
+        &self,
+        sql: &str,
+        signature: &Signature,
+    ) -> Result<(Arc<Statement>, Flight<MySql>), Error> {
         frontend::check_text(sql, self.language().max_allowed_packet())?;
         let statements = &self.language().statements;
         loop {
             match statements.look_up(sql, signature.as_slice()) {
                 Lookup::Known(statement) => {
                     statements.remember(sql, signature.as_slice(), &statement);
-                    return Ok(statement);
+                    return Ok((statement, Flight::default()));
                 }
-                Lookup::Learn(learning) => return tell(learning, self.learn(sql).await),
+                Lookup::Learn(learning) => {
+                    let (lesson, flight) = match self.learn(sql).await {
+                        Ok((statement, flight)) => (Ok(statement), flight),
+                        Err(error) => (Err(error), Flight::default()),
+                    };
+                    return Ok((tell(learning, lesson)?, flight));
+                }
                 Lookup::Wait(waiting) => {
                     if let Some(lesson) = self.wait_for_lesson(waiting, sql, signature).await {
-                        return lesson;
+                        return lesson.map(|statement| (statement, Flight::default()));
                     }
                 }
             }
@@ -110,17 +122,18 @@ impl Pool {
         }
     }
 
-    async fn learn(&self, sql: &str) -> Result<Statement, Error> {
+    async fn learn(&self, sql: &str) -> Result<(Statement, Flight<MySql>), Error> {
         firewall::admit(sql)?;
         let preparation = frontend::preparation(self.language().statements.next_id(), sql);
         let mut attempts = 0;
         loop {
             let answered = self.machine().prepare(&preparation).await?;
             let Some(error) = answered.failed.then(|| reply::refusal(&answered.reply)).flatten() else {
-                return Ok(Statement::new(Some(preparation), reply::parameters(&answered.reply)?));
+                let statement = Statement::new(Some(preparation), reply::parameters(&answered.reply)?);
+                return Ok((statement, answered.followed()));
             };
             match error.code() {
-                ErrorCode::UNSUPPORTED_PREPARED => return Ok(Statement::new(None, 0)),
+                ErrorCode::UNSUPPORTED_PREPARED => return Ok((Statement::new(None, 0), Flight::default())),
                 ErrorCode::TOO_MANY_PREPARED_STATEMENTS if attempts < ROOM_ATTEMPTS_MAX => {
                     attempts += 1;
                     self.machine().forget_half_of_prepared();

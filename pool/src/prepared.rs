@@ -13,6 +13,10 @@ use crate::language::{Handle, StatementId};
 /// room, more callers at once than there is room for would close each other's for ever.
 const UNUSED_MAX: usize = 128;
 
+/// One that was not used while the others were used so often belongs to nobody any more: who asked for it has vanished. It
+/// is more than the statements that usually are in flight, several times over.
+const UNUSED_USES_MAX: u64 = 1024;
+
 /// What is known of a statement on this connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Standing {
@@ -116,7 +120,10 @@ impl Prepared {
     pub(crate) fn settle(&mut self, id: StatementId, handle: Option<Handle>, wake: &mut Vec<Waker>) {
         if let Some(entry) = self.entries.get_mut(&id).filter(|entry| entry.standing == Standing::Pending) {
             match handle {
-                Some(handle) => (entry.standing, entry.handle) = (Standing::Unused, handle),
+                Some(handle) => {
+                    self.clock += 1;
+                    (entry.standing, entry.handle, entry.used) = (Standing::Unused, handle, self.clock);
+                }
                 None => {
                     self.entries.remove(&id);
                 }
@@ -157,7 +164,7 @@ impl Prepared {
         let many = self.entries.len() + more > self.entries_max.max(1) + UNUSED_MAX;
         let kept = |entry: &Entry| match entry.standing {
             Standing::Pending => true,
-            Standing::Unused => !many,
+            Standing::Unused => !many && self.clock - entry.used <= UNUSED_USES_MAX,
             Standing::Doubtful | Standing::Unconfirmed | Standing::Confirmed => false,
         };
         let old = self.entries.iter().filter(|(_, entry)| entry.used <= since && !kept(entry));
@@ -277,6 +284,21 @@ mod tests {
         assert_eq!(prepared.evict(1, prepared.now()), None, "who asked for it has not run it yet");
         assert_eq!(prepared.readiness(a, waker), Readiness::Ready(Handle(7)));
         assert_eq!(prepared.evict(1, prepared.now()), Some((a, Handle(7))));
+    }
+
+    #[test]
+    fn what_nobody_comes_for_is_closed_in_the_end() {
+        let mut prepared = Prepared::new(1);
+        let [a, b, ..] = IDS;
+        for id in [a, b] {
+            prepared.insert_pending(id);
+            prepared.settle(id, Some(Handle(7)), &mut Vec::new());
+        }
+        for _ in 0..UNUSED_USES_MAX {
+            assert!(matches!(prepared.readiness(b, Waker::noop()), Readiness::Ready(_)));
+            prepared.insert(b);
+        }
+        assert_eq!(prepared.evict(0, prepared.now()), Some((a, Handle(7))));
     }
 
     #[test]

@@ -67,6 +67,11 @@ impl<L: Language> Answered<L> {
     pub fn forget_all_prepared(&self) {
         self.origin.forget_all();
     }
+
+    /// A statement that goes where this reply came from, if there is room: what was prepared is there.
+    pub fn followed(&self) -> Flight<L> {
+        Flight { stage: Stage::Retry(Arc::clone(&self.origin.lane)), ..Flight::default() }
+    }
 }
 
 /// A statement on its way, without what it says: that is an argument of each poll, so that a driver's own future need not
@@ -255,7 +260,20 @@ impl<L: Language> Pool<L> {
         preparations: &[&Preparation],
         encode: impl Fn(&mut BytesMut) -> Result<(), E>,
     ) -> Result<Answered<L>, E> {
-        let mut flight = Flight::default();
+        self.run_flight(Flight::default(), preparations, encode).await
+    }
+
+    /// The same for a flight that has begun, or is to begin in a certain place.
+    ///
+    /// # Errors
+    ///
+    /// What `encode` returns, or a [`Failure`].
+    pub async fn run_flight<E: From<Failure>>(
+        &self,
+        mut flight: Flight<L>,
+        preparations: &[&Preparation],
+        encode: impl Fn(&mut BytesMut) -> Result<(), E>,
+    ) -> Result<Answered<L>, E> {
         poll_fn(|cx| flight.poll(cx, self, preparations, &encode)).await
     }
 }
