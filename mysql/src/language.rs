@@ -96,12 +96,14 @@ impl Language for MySql {
     fn login(
         &self,
         address: &Address,
-        _attempt: u32,
+        attempt: u32,
         _output: &mut Vec<u8>,
     ) -> Result<(ConnectionLogin, LoginStep<ReplyFramer>), LoginFailure> {
         let host = self.hosts.at(address);
         let pipelines = match self.settings.pipeline() {
             Pipelining::On => Pipelines::Yes,
+            // The only reason for another attempt is that the last one was asked and did not take it well.
+            Pipelining::Auto if attempt > 0 => Pipelines::Doubted(host),
             Pipelining::Auto if host.may_pipeline(Instant::now()) => Pipelines::Asked(host),
             Pipelining::Auto | Pipelining::Off => Pipelines::No,
         };
@@ -153,6 +155,9 @@ enum Pipelines {
     No,
     /// The log-in asks, and this host remembers.
     Asked(Arc<Host>),
+    /// The last log-in asked and failed. If this one, which does not ask, comes to be, then that was why; a server that was
+    /// about to end would not let it in either.
+    Doubted(Arc<Host>),
 }
 
 /// The log-in of one connection, and who wants to know what it learns.
@@ -164,7 +169,7 @@ pub(crate) struct ConnectionLogin {
 
 impl ConnectionLogin {
     fn step(&mut self, progress: Result<Progress, LoginError>) -> Result<LoginStep<ReplyFramer>, LoginFailure> {
-        let session = match progress.map_err(|error| self.failure(error))? {
+        let session = match progress.map_err(failure)? {
             Progress::NeedsInput => return Ok(LoginStep::NeedsInput),
             Progress::NeedsInputWithin(limit) => return Ok(LoginStep::NeedsInputWithin(limit)),
             Progress::StartTls(request) => return Ok(LoginStep::StartTls(Box::new(request))),
@@ -175,21 +180,18 @@ impl ConnectionLogin {
             Pipelines::Yes => (None, None),
             Pipelines::No => (None, Some(1)),
             Pipelines::Asked(host) => (Some(Arc::clone(host)), None),
+            Pipelines::Doubted(host) => {
+                host.does_not_pipeline(Instant::now());
+                (None, Some(1))
+            }
         };
         Ok(LoginStep::Ready { framer: ReplyFramer::new(host), in_flight_max })
-    }
-
-    fn failure(&self, error: LoginError) -> LoginFailure {
-        let again = matches!(error, LoginError::DoesNotPipeline);
-        if let (true, Pipelines::Asked(host)) = (again, &self.pipelines) {
-            host.does_not_pipeline(Instant::now());
-        }
-        LoginFailure { again, ..failure(error) }
     }
 }
 
 fn failure(error: LoginError) -> LoginFailure {
-    LoginFailure { fatal: error.is_fatal(), again: false, error: Arc::new(error) }
+    let again = matches!(error, LoginError::DoesNotPipeline);
+    LoginFailure { fatal: error.is_fatal(), again, error: Arc::new(error) }
 }
 
 impl cenote_pool::Login for ConnectionLogin {
@@ -211,6 +213,6 @@ impl cenote_pool::Login for ConnectionLogin {
     }
 
     fn unanswered(&mut self) -> Option<LoginFailure> {
-        self.login.unanswered().map(|error| self.failure(error))
+        self.login.unanswered().map(failure)
     }
 }

@@ -68,7 +68,7 @@ impl Host {
         true
     }
 
-    /// It was asked in the log-in, and does not.
+    /// Asked in the log-in, it did not let us in, and without being asked it did.
     pub(crate) fn does_not_pipeline(&self, now: Instant) {
         *self.known() = Known { losses: LOSSES_MAX, again_at: Some(now + ASKED_AGAIN_AFTER) };
     }
