@@ -160,6 +160,30 @@ async fn connections_that_keep_dying_with_several_commands_in_flight_are_an_answ
     assert_eq!(server.accepted(), 4);
 }
 
+/// A server that is stopped throws everyone out as well. It has not said anything about pipelining as long as nobody gets in
+/// without.
+#[tokio::test]
+async fn a_server_that_ends_while_it_is_asked_is_asked_again() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let server = Server::start_raw(move |session| {
+        if session.number == 1 {
+            return Ok(());
+        }
+        session.log_in()?;
+        let (request, more) = request_and_more(session)?;
+        counted.fetch_add(usize::from(more), Ordering::SeqCst);
+        if session.number == 0 {
+            return Ok(());
+        }
+        answer(session, &request)?;
+        session.serve()
+    });
+    let pool = server.pool("pool_size=1&acquire_timeout=1h");
+    assert_many("a server that is up again", &pool, 20).await;
+    assert_eq!((server.accepted(), asked.load(Ordering::SeqCst)), (3, 2));
+}
+
 /// A server that answers nothing before so many commands are there.
 fn hoarding(commands: usize) -> Server {
     Server::start(move |session| {

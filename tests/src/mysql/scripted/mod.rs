@@ -94,9 +94,7 @@ impl Session {
 
     /// The same, beginning with another greeting. What the client said.
     pub fn log_in_by(&mut self, greeting: &Greeting) -> io::Result<LogIn> {
-        self.send(&packet::packet(0, &greeting.payload()))?;
-        let (number, payload) = self.payload()?;
-        let log_in = LogIn::parse(&payload);
+        let (log_in, number) = self.greet(greeting)?;
         let fast = greeting.plugin == "caching_sha2_password" && !log_in.auth_response.is_empty();
         let mut answer = Vec::new();
         let mut number = number;
@@ -106,6 +104,13 @@ impl Session {
         }
         self.send(&answer)?;
         Ok(log_in)
+    }
+
+    /// Greets. What the client said, and the number of its packet.
+    pub fn greet(&mut self, greeting: &Greeting) -> io::Result<(LogIn, u8)> {
+        self.send(&packet::packet(0, &greeting.payload()))?;
+        let (number, payload) = self.payload()?;
+        Ok((LogIn::parse(&payload), number))
     }
 
     /// The client's next payload, whole, and the number of its last packet.

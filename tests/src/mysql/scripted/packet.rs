@@ -54,6 +54,11 @@ pub fn packet(number: u8, payload: &[u8]) -> Vec<u8> {
     lying(number, payload.len() as u32, payload)
 }
 
+/// The packet that follows one with this number.
+pub fn next(number: u8, payload: &[u8]) -> Vec<u8> {
+    packet(number.wrapping_add(1), payload)
+}
+
 /// A packet that claims any length.
 pub fn lying(number: u8, length: u32, payload: &[u8]) -> Vec<u8> {
     let [a, b, c, _] = length.to_le_bytes();
