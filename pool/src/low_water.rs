@@ -18,6 +18,9 @@ const BACKLOG_MIN: usize = 8;
 /// No more than fits well into the read buffer and the kernel's own.
 const BYTES_MAX: usize = 16 * 1024;
 
+/// So many replies have to be seen before any is collected: the first ones describe their statements and are longer.
+const SEEN_MIN: u32 = 64;
+
 /// After replies had to be fetched because they stood still, so many times nothing is collected.
 const EAGER_TIMES: u32 = 32;
 
@@ -28,12 +31,13 @@ pub(crate) struct LowWater {
     bytes: usize,
     /// The least that replies have taken of late; 0 before the first.
     reply_bytes: usize,
+    seen: u32,
     eager_times: u32,
 }
 
 impl Default for LowWater {
     fn default() -> LowWater {
-        LowWater { bytes: 1, reply_bytes: 0, eager_times: 0 }
+        LowWater { bytes: 1, reply_bytes: 0, seen: 0, eager_times: 0 }
     }
 }
 
@@ -45,6 +49,7 @@ impl LowWater {
 
     /// Notes a reply's size. Small ones count at once, larger ones by and by: the mark must not be more than comes.
     pub(crate) fn saw_reply(&mut self, bytes: usize) {
+        self.seen = self.seen.saturating_add(1);
         if self.reply_bytes == 0 || bytes < self.reply_bytes {
             self.reply_bytes = bytes;
         } else {
@@ -63,7 +68,7 @@ impl LowWater {
     /// what replies wait for, there is nothing to collect.
     pub(crate) fn adjust(&mut self, backlog: usize, service_us: u64, round_trip_us: u64) -> Option<usize> {
         let busy = backlog as u64 * service_us >= round_trip_us.saturating_mul(2);
-        let replies = match busy && backlog >= BACKLOG_MIN {
+        let replies = match busy && backlog >= BACKLOG_MIN && self.seen >= SEEN_MIN {
             true if self.eager_times == 0 => (backlog / 2).min((COLLECTED_US_MAX / service_us.max(1)) as usize),
             true => {
                 self.eager_times -= 1;
@@ -90,7 +95,7 @@ mod tests {
 
     fn low_water(reply_bytes: usize) -> LowWater {
         let mut low_water = LowWater::default();
-        low_water.saw_reply(reply_bytes);
+        (0..SEEN_MIN).for_each(|_| low_water.saw_reply(reply_bytes));
         low_water
     }
 
@@ -118,8 +123,8 @@ mod tests {
     #[test]
     fn a_mark_is_never_more_than_comes() {
         let mut low_water = LowWater::default();
-        assert_eq!(low_water.adjust(32, 100, NEAR_US), None, "no reply has been seen");
-        low_water.saw_reply(1_000);
+        (1..SEEN_MIN).for_each(|_| low_water.saw_reply(1_000));
+        assert_eq!(low_water.adjust(32, 100, NEAR_US), None, "too few have been seen");
         low_water.saw_reply(10);
         assert_eq!(low_water.adjust(32, 100, NEAR_US), Some(160), "the next may be as small");
         low_water.saw_reply(1 << 20);
