@@ -10,8 +10,9 @@
 //! ```
 //!
 //! It knows only servers that end rows with an OK packet (`DEPRECATE_EOF`: MySQL 5.7, MariaDB 10.2 and later); the
-//! log-in refuses others. Packets are numbered from 1 in each answer. A packet numbered 0 answers nothing: it is the
-//! error by which a server says why it will close the connection.
+//! log-in refuses others. The numbers of an answer's packets go on from those of its command: from 1, or more where the
+//! command took several packets. A packet numbered 0 that is not due answers nothing: it is the error by which a server
+//! says why it will close the connection.
 //!
 //! Source: client/server protocol, "Text Resultset", "Binary Protocol Resultset", "COM_STMT_PREPARE Response".
 
@@ -21,9 +22,9 @@ use bytes::Bytes;
 use cenote_pool::{End, Expected, Framed, Framer, PeerFault};
 
 use super::cursor::Cursor;
-use crate::pipelining::Host;
 use super::packet::{HEADER_BYTES, Header, PACKET_PAYLOAD_BYTES_MAX};
 use super::status::{EOF_HEADER, ERROR_HEADER, LOCAL_INFILE_HEADER, OK_HEADER, StatusFlags};
+use crate::pipelining::Host;
 
 /// So much of an OK packet's front holds its status: the first byte, two numbers of at most nine, the status.
 const STATUS_BYTES_MAX: usize = 1 + 9 + 9 + 2;
@@ -31,6 +32,9 @@ const STATUS_BYTES_MAX: usize = 1 + 9 + 9 + 2;
 /// Columns of one result, or parameters of one statement: their number travels in 16 bits where a statement is
 /// prepared, and a table has 4,096 at most.
 pub(crate) const DEFINITIONS_MAX: u64 = 65_535;
+
+/// Packets of one command: `max_allowed_packet` is 1 GiB at most, and a packet holds 16 MiB.
+const COMMAND_PACKETS_MAX: u8 = 65;
 
 /// A server's last words are kept whole; they are a line of text.
 const FAREWELL_BYTES_MAX: usize = 4 * 1024;
@@ -57,6 +61,8 @@ pub(crate) struct ReplyFramer {
     skip_bytes: usize,
     /// The current payload goes on in the next packet.
     goes_on: bool,
+    /// The first packet of this answer has come.
+    begun: bool,
     /// The number of the last packet of this answer.
     sequence: u8,
     /// What ends with the packet that is being skipped.
@@ -90,14 +96,14 @@ impl Framer for ReplyFramer {
                 && let Some(end) = self.end.take()
             {
                 self.place = Place::Start;
-                self.sequence = 0;
+                self.begun = false;
                 self.answers = self.answers.saturating_add(1);
                 return Ok(Framed { consumed, end: Some(end) });
             }
             let rest = input.get(consumed..).unwrap_or_default();
             let Some(header) = Header::parse(rest) else { return Ok(Framed { consumed, end: None }) };
             let payload = rest.get(HEADER_BYTES..).unwrap_or_default();
-            if header.sequence != self.sequence.wrapping_add(1) || expected == Expected::Nothing {
+            if !self.is_due(header.sequence) || expected == Expected::Nothing {
                 return self.unasked(header, payload, expected).map(|end| match end {
                     None => Framed { consumed, end: None },
                     Some(end) => Framed { consumed: consumed + HEADER_BYTES + header.payload_bytes, end: Some(end) },
@@ -110,7 +116,7 @@ impl Framer for ReplyFramer {
                 self.look(front, header.payload_bytes, expected)?;
             }
             self.goes_on = header.goes_on();
-            self.sequence = header.sequence;
+            (self.begun, self.sequence) = (true, header.sequence);
             self.skip_bytes = header.payload_bytes;
             consumed += HEADER_BYTES;
         }
@@ -124,6 +130,14 @@ impl Framer for ReplyFramer {
 }
 
 impl ReplyFramer {
+    #[inline]
+    fn is_due(&self, sequence: u8) -> bool {
+        match self.begun {
+            true => sequence == self.sequence.wrapping_add(1),
+            false => (1..=COMMAND_PACKETS_MAX).contains(&sequence),
+        }
+    }
+
     /// Looks at the front of a payload. Afterwards the payload is skipped.
     #[inline]
     fn look(&mut self, front: &[u8], payload_bytes: usize, expected: Expected) -> Result<(), PeerFault> {
@@ -203,7 +217,10 @@ impl ReplyFramer {
         if first != ERROR_HEADER || !is_farewell || header.payload_bytes > FAREWELL_BYTES_MAX {
             return Err(PeerFault(match expected {
                 Expected::Nothing => "it answers something that nobody asked".to_owned(),
-                _ => format!("a packet with number {} where {} is due", header.sequence, self.sequence.wrapping_add(1)),
+                _ if self.begun => {
+                    format!("a packet with number {} where {} is due", header.sequence, self.sequence.wrapping_add(1))
+                }
+                _ => format!("an answer that begins with a packet of number {}", header.sequence),
             }));
         }
         let words = payload.get(1..header.payload_bytes);
@@ -333,6 +350,20 @@ mod tests {
         assert_eq!(ends.len(), 3);
     }
 
+    /// An answer's numbers go on from those of its command.
+    #[test]
+    fn the_answer_to_a_command_of_several_packets_begins_later() {
+        for begins_with in [2, 3, COMMAND_PACKETS_MAX] {
+            let mut stream = Vec::new();
+            let mut sequence = begins_with;
+            for payload in [&b"\x01"[..], b"definition", b"row", END] {
+                sequence = packet::append(payload, sequence, &mut stream);
+            }
+            packet::append(OK, 1, &mut stream);
+            assert_eq!(feed(&[&stream], Expected::Statement).unwrap().len(), 2, "it begins with {begins_with}");
+        }
+    }
+
     #[test]
     fn an_end_longer_than_nine_bytes_is_an_end() {
         let long = [END, b"a very long text about what happened, and session state"].concat();
@@ -367,7 +398,8 @@ mod tests {
             ("an OK without a status", reply(&[b"\0\0\0"]), Statement),
             ("a preparation without counts", reply(&[b"\0\x01\0\0\0\x01"]), Preparation),
             ("rows to a preparation", reply(&[b"\x01"]), Preparation),
-            ("a packet out of order", [&b"\x07\0\0\x02"[..], OK].concat(), Statement),
+            ("an answer that begins with a number too high", [&b"\x07\0\0\x42"[..], OK].concat(), Statement),
+            ("a packet out of order", [b"\x01\0\0\x02\x01\x07\0\0\x04", OK].concat(), Statement),
             ("a packet with number 0", [&b"\x07\0\0\0"[..], OK].concat(), Statement),
         ] {
             assert!(feed(&[&bytes], expected).is_err(), "{name}: {:?}", feed(&[&bytes], expected));
