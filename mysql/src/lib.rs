@@ -1,5 +1,33 @@
 //! A MySQL and MariaDB driver that pipelines many callers' queries down each connection of one small pool, which the
 //! whole process shares.
+//!
+//! ```no_run
+//! use cenote_mysql::{Error, Pool};
+//!
+//! # async fn example() -> Result<(), Error> {
+//! let pool = Pool::open("mysql://app@localhost/shop?pool_size=8")?; // no I/O yet
+//! let row = pool.query_one("select id, name from item where id = ?", &[&42]).await?;
+//! let name: &str = row.get("name")?;
+//! let executed = pool.execute("update item set stock = stock - 1 where id = ?", &[&42]).await?;
+//! # let _ = (name, executed.affected_rows());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ```text
+//!  query(sql, params) ─> statement (learned once; prepared once on each connection) ─> EXECUTE ─┐
+//!                                                                                               v
+//!                                                           cenote-pool: lanes, one write per turn
+//!                                                                                               │
+//!  Row: a view, decoded where it is read  <── reply bytes, as they came <───────────────────────┘
+//! ```
+//!
+//! The verbs are those of `cenote-postgres`; values are in [`value`]. Each command has its own answer, so an error is its
+//! caller's alone.
+//!
+//! A connection is shared, so what would change its session (`BEGIN`, `SET`, `USE`, user variables, `GET_LOCK`, ...) is
+//! refused here with an error that says so. Not there yet: transactions, `CALL` with several results, streams,
+//! compression. Never there: LOCAL INFILE, which lets a server ask for any file.
 
 mod ask;
 mod auth;

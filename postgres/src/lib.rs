@@ -27,7 +27,7 @@
 //! which makes them one transaction.
 //!
 //! A connection is shared, so what would change its session (`BEGIN`, `SET`, `LISTEN`, `COPY`, ...) is refused here
-//! with an error that says so. Not there yet: transactions over several round trips, `COPY`, `LISTEN`, streams, TLS.
+//! with an error that says so. Not there yet: transactions over several round trips, `COPY`, `LISTEN`, streams.
 
 mod ask;
 mod auth;

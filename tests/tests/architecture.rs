@@ -61,10 +61,31 @@ const WITHOUT_IO: &[&str] = &[
     "pool/src/backoff.rs",
     "pool/src/inbound.rs",
     "pool/src/language.rs",
+    "pool/src/low_water.rs",
     "pool/src/pipeline.rs",
     "pool/src/plan.rs",
     "pool/src/prepared.rs",
     "pool/src/route.rs",
+    "mysql/src/auth.rs",
+    "mysql/src/auth/scramble.rs",
+    "mysql/src/firewall.rs",
+    "mysql/src/login.rs",
+    "mysql/src/login/session.rs",
+    "mysql/src/login/settling.rs",
+    "mysql/src/reply.rs",
+    "mysql/src/row.rs",
+    "mysql/src/value/binary.rs",
+    "mysql/src/value/parameter.rs",
+    "mysql/src/value/text.rs",
+    "mysql/src/wire/binary_row.rs",
+    "mysql/src/wire/column.rs",
+    "mysql/src/wire/cursor.rs",
+    "mysql/src/wire/framer.rs",
+    "mysql/src/wire/frontend.rs",
+    "mysql/src/wire/handshake.rs",
+    "mysql/src/wire/packet.rs",
+    "mysql/src/wire/status.rs",
+    "mysql/src/wire/text_row.rs",
     "postgres/src/auth.rs",
     "postgres/src/firewall.rs",
     "postgres/src/login.rs",
@@ -91,10 +112,12 @@ fn the_pure_parts_use_no_socket_no_clock_and_no_runtime() {
 }
 
 #[test]
-fn the_example_of_the_readme_is_the_one_that_is_built() {
-    let example = read("postgres/examples/first_query.rs");
-    let (_, code) = example.split_once("\n\n").expect("a comment, an empty line, the code");
-    assert!(read("README.md").contains(code), "README.md does not show postgres/examples/first_query.rs as it is");
+fn the_examples_of_the_readme_are_those_that_are_built() {
+    for file in ["postgres/examples/first_query.rs", "mysql/examples/first_query.rs"] {
+        let example = read(file);
+        let (_, code) = example.split_once("\n\n").expect("a comment, an empty line, the code");
+        assert!(read("README.md").contains(code), "README.md does not show {file} as it is");
+    }
 }
 
 #[test]
