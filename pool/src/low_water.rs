@@ -21,8 +21,13 @@ const BYTES_MAX: usize = 16 * 1024;
 /// So many replies have to be seen before any is collected: the first ones describe their statements and are longer.
 const SEEN_MIN: u32 = 64;
 
-/// After replies had to be fetched because they stood still, so many times nothing is collected.
-const EAGER_TIMES: u32 = 32;
+/// After replies had to be fetched because they stood still nothing is collected for a while: once, and twice as often
+/// each time it happens again, up to so many times. Alone it may be a server that was kept from running for a moment; where
+/// slow statements are many, collecting does not pay.
+const EAGER_TIMES_MAX: u32 = 512;
+
+/// So many marks that held in a row halve that again.
+const CALM_TIMES: u32 = 16;
 
 /// The mark of one connection.
 #[derive(Debug)]
@@ -32,12 +37,16 @@ pub(crate) struct LowWater {
     /// The least that replies have taken of late; 0 before the first.
     reply_bytes: usize,
     seen: u32,
+    /// So many times nothing is collected.
     eager_times: u32,
+    /// How often it will be after the next fetch.
+    eager_times_next: u32,
+    calm_times: u32,
 }
 
 impl Default for LowWater {
     fn default() -> LowWater {
-        LowWater { bytes: 1, reply_bytes: 0, seen: 0, eager_times: 0 }
+        LowWater { bytes: 1, reply_bytes: 0, seen: 0, eager_times: 0, eager_times_next: 1, calm_times: 0 }
     }
 }
 
@@ -57,9 +66,11 @@ impl LowWater {
         }
     }
 
-    /// What has come is wanted now, and each reply for a while.
+    /// What has come stood still: it is wanted now, and each reply for a while.
     pub(crate) fn lower(&mut self) {
-        self.eager_times = EAGER_TIMES;
+        self.eager_times = self.eager_times_next;
+        self.eager_times_next = (self.eager_times_next * 2).min(EAGER_TIMES_MAX);
+        self.calm_times = 0;
     }
 
     /// The mark that fits so many unanswered statements, if the kernel has to be told.
@@ -68,6 +79,13 @@ impl LowWater {
     /// what replies wait for, there is nothing to collect.
     pub(crate) fn adjust(&mut self, backlog: usize, service_us: u64, round_trip_us: u64) -> Option<usize> {
         let busy = backlog as u64 * service_us >= round_trip_us.saturating_mul(2);
+        if self.is_raised() && self.eager_times == 0 {
+            self.calm_times += 1;
+            if self.calm_times == CALM_TIMES {
+                self.calm_times = 0;
+                self.eager_times_next = (self.eager_times_next / 2).max(1);
+            }
+        }
         let replies = match busy && backlog >= BACKLOG_MIN && self.seen >= SEEN_MIN {
             true if self.eager_times == 0 => (backlog / 2).min((COLLECTED_US_MAX / service_us.max(1)) as usize),
             true => {
@@ -132,12 +150,21 @@ mod tests {
     }
 
     #[test]
-    fn what_stood_still_is_not_collected_for_a_while() {
+    fn what_stands_still_again_and_again_is_collected_less_and_less() {
         let mut low_water = low_water(100);
+        // How many times nothing is collected after a fetch.
+        let eager_times = |low_water: &mut LowWater| {
+            low_water.lower();
+            assert_eq!(low_water.adjust(32, 100, NEAR_US), Some(1), "what has come is wanted now");
+            (1..).find(|_| low_water.adjust(32, 100, NEAR_US) == Some(1_600))
+        };
         assert_eq!(low_water.adjust(32, 100, NEAR_US), Some(1_600));
-        low_water.lower();
-        assert_eq!(low_water.adjust(32, 100, NEAR_US), Some(1));
-        let later = (1..=EAGER_TIMES).find_map(|_| low_water.adjust(32, 100, NEAR_US));
-        assert_eq!(later, Some(1_600));
+        for expected in [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 512] {
+            assert_eq!(eager_times(&mut low_water), Some(expected));
+        }
+        for _ in 0..3 * CALM_TIMES {
+            assert_eq!(low_water.adjust(32, 100, NEAR_US), None, "it holds");
+        }
+        assert_eq!(eager_times(&mut low_water), Some(64), "and that is remembered");
     }
 }
