@@ -106,7 +106,7 @@ async fn a_killed_connection_loses_what_is_in_flight_and_nothing_twice(server: S
         if error.is_server() {
             answered += 1;
         } else {
-            // All were handed to the writer; those that could wait for a fuller write had not left yet, and moved.
+            // All had left in one write.
             assert!(error.is_network() && error.was_sent() == Some(true), "caller {caller}: {error}");
         }
     }
