@@ -75,7 +75,9 @@ fn add_pools(page: &mut Page, pools: &Pools) {
     counter("cenote_pool_resubmits_total", "Statements moved unsent to another connection.", |stats| stats.resubmits);
     counter("cenote_pool_waits_total", "Callers that had to wait for room.", |stats| stats.waits);
     counter("cenote_pool_acquire_timeouts_total", "Callers that gave up waiting.", |stats| stats.acquire_timeouts);
-    counter("cenote_pool_lost_after_sent_total", "Statements lost after they were sent.", |stats| stats.lost_after_sent);
+    counter("cenote_pool_lost_after_sent_total", "Statements lost after they were sent.", |stats| {
+        stats.lost_after_sent
+    });
 }
 
 /// A page of metrics in the making.

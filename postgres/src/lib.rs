@@ -55,7 +55,8 @@ pub use pool::{IntoSettings, Pool};
 pub use row::{Column, Row, RowIndex};
 pub use server_error::{Notice, ServerError, Severity, SqlState};
 pub use settings::{
-    AuthMethod, ChannelBinding, Host, Password, Settings, SettingsBuilder, SettingsError, SslMode, SslNegotiation, SslRootCert,
+    AuthMethod, ChannelBinding, Host, Password, Settings, SettingsBuilder, SettingsError, SslMode, SslNegotiation,
+    SslRootCert,
 };
 
 /// The values: traits and types of the `postgres-types` crate.
