@@ -198,7 +198,7 @@ async fn versions_of_every_kind_are_let_in() {
                 version: version.to_owned(),
                 capabilities,
                 plugin: plugin.to_owned(),
-                mariadb_capabilities: if capabilities & 1 == 0 { 0xFFFF_FFFF & !(1 << 4) } else { 0 },
+                mariadb_capabilities: if capabilities & 1 == 0 { !(1 << 4) } else { 0 },
                 ..Greeting::default()
             };
             check_capabilities(&session.log_in_by(&greeting)?);

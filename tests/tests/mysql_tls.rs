@@ -228,14 +228,13 @@ async fn a_turn_is_one_write(server: Server) {
 }
 
 async fn large_values_go_both_ways(server: Server) {
-    const SENT_BYTES: usize = 12 << 20;
-    // MariaDB makes no value longer than the 16 MiB that it takes in one packet.
+    // MariaDB takes, and makes, no value longer than 16 MiB as it comes.
     let (value_bytes, rows) = match server {
         Server::Mysql => (20 << 20, 2),
         Server::Mariadb => (10 << 20, 4),
     };
     let pool = open(encrypted(server, "large").pool_size(1));
-    let filler = "y".repeat(SENT_BYTES);
+    let filler = "y".repeat(value_bytes);
     let answers = join_all((0..3_i64).map(|number| {
         let (pool, filler) = (&pool, &filler);
         async move {
