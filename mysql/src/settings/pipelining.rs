@@ -8,7 +8,8 @@ use cenote_pool::settings::SettingsError;
 /// Aurora's 5.7 line answers no more.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Pipelining {
-    /// Tried at the end of the first log-in, with a time limit, and remembered per host.
+    /// Tried at the end of each log-in, with a time limit. Where that goes wrong it is remembered per host, and tried again
+    /// after some minutes.
     #[default]
     Auto,
     /// Without trying.
