@@ -50,16 +50,15 @@ async fn values_at_the_edges_of_a_packet_come_back_whole(server: Server) {
     let settings = settings_at(private.url(), "edges").pool_size(1).reply_bytes_max(128 << 20);
     let pool = open(settings.acquire_timeout(PATIENCE).unsent_bytes_max(64 << 20));
     let mut sizes = Vec::new();
-    for packets in [1, 2] {
-        for payload in [
-            packets * PACKET_PAYLOAD_BYTES_MAX - 1,
-            packets * PACKET_PAYLOAD_BYTES_MAX,
-            packets * PACKET_PAYLOAD_BYTES_MAX + 1,
-        ] {
-            sizes.push(payload);
-            for length in LENGTH_BYTES {
-                sizes.extend([EXECUTE_BYTES, ROW_BYTES].map(|front| payload - front - length));
-            }
+    for payload in [
+        PACKET_PAYLOAD_BYTES_MAX - 1,
+        PACKET_PAYLOAD_BYTES_MAX,
+        PACKET_PAYLOAD_BYTES_MAX + 1,
+        2 * PACKET_PAYLOAD_BYTES_MAX,
+    ] {
+        sizes.push(payload);
+        for length in LENGTH_BYTES {
+            sizes.extend([EXECUTE_BYTES, ROW_BYTES].map(|front| payload - front - length));
         }
     }
     sizes.sort_unstable();
