@@ -129,7 +129,8 @@ impl Pool {
                     (statement, answered)
                 }
             };
-            if heals < HEALS_MAX && self.heal(sql, &signature, &statement, &answered) {
+            let heals_max = if answered.to_preparation { HEALS_MAX } else { 1 };
+            if heals < heals_max && self.heal(sql, &signature, &statement, &answered) {
                 heals += 1;
                 continue;
             }
@@ -153,10 +154,14 @@ impl Pool {
                 false
             }
             // The connection has lost it, or its tables have changed faster than the server could follow.
-            ErrorCode::UNKNOWN_STATEMENT | ErrorCode::NEED_REPREPARE => {
-                statement.id().inspect(|id| answered.forget_prepared(*id));
-                true
-            }
+            ErrorCode::UNKNOWN_STATEMENT | ErrorCode::NEED_REPREPARE => match statement.id() {
+                Some(id) => {
+                    answered.forget_prepared(id);
+                    true
+                }
+                // Sent as text: then it is something that ran which says so.
+                None => false,
+            },
             _ => false,
         }
     }

@@ -391,9 +391,9 @@ impl Login {
     }
 
     fn let_in(&mut self, payload: &[u8], output: &mut Vec<u8>) -> Result<(), LoginError> {
-        let ok = OkPacket::parse(payload, self.session.capabilities)
+        OkPacket::parse(payload, self.session.capabilities)
             .ok_or_else(|| LoginError::peer("an OK packet that cannot be read"))?;
-        self.send_command(&settling::set_command(ok.status), output);
+        self.send_command(&settling::set_command(), output);
         if self.commands != Commands::OneByOne {
             self.send_command(&settling::ask_command(), output);
         }

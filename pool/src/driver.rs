@@ -192,12 +192,21 @@ impl<L: Language> Driver<L> {
 
     /// Before the driver rests: how much has to come before the kernel wakes it.
     fn adjust_low_water(&mut self) {
-        let wanted = self.low_water.adjust(self.backlog, self.lane.service_us(), self.round_trip_us);
-        let (Some(bytes), Some(socket)) = (wanted, &self.socket) else { return };
+        if !self.socket.as_ref().is_some_and(Socket::has_low_water) {
+            return;
+        }
+        if let Some(bytes) = self.low_water.adjust(self.backlog, self.lane.service_us(), self.round_trip_us) {
+            self.tell_low_water(bytes);
+        }
+    }
+
+    fn tell_low_water(&mut self, bytes: usize) {
         // Said first, so that the watch that is there, or is called for here, sees it.
         self.lane.set_collects(bytes > 1);
         let bytes = if bytes == 1 || self.pool.watch() { bytes } else { 1 };
-        socket.set_low_water(bytes);
+        if let Some(socket) = &self.socket {
+            socket.set_low_water(bytes);
+        }
     }
 
     /// Takes what callers have queued.
@@ -246,6 +255,11 @@ impl<L: Language> Driver<L> {
         if self.pool.now_us().saturating_sub(idle_since_us) >= IDLE_LOOK_US {
             self.holding = self.socket.as_ref().is_some_and(Socket::has_input);
         }
+        if self.holding && self.low_water.is_raised() {
+            // Seen by us and not by the runtime, which would never be told of so little.
+            self.tell_low_water(1);
+            self.low_water = LowWater::default();
+        }
     }
 
     /// One write. `Ok(true)`: there is more to write, and the socket may take it; what was queued since a write could not
@@ -288,8 +302,8 @@ impl<L: Language> Driver<L> {
     /// Cuts replies off the input and hands them to their callers.
     fn receive(&mut self) -> Result<(), LossCause> {
         let Some(inbound) = &mut self.inbound else { return Ok(()) };
-        // What has been answered was in flight before it was written, so this is never too low.
-        let expecting = self.lane.depth();
+        // What waits to be written is owed no reply.
+        let expecting = self.backlog;
         let mut result = Ok(());
         loop {
             let place = self.delivered + self.replies.len() as u64;
@@ -306,7 +320,8 @@ impl<L: Language> Driver<L> {
                     }
                     if let Some(id) = preparation {
                         self.preparations.pop_front();
-                        self.named.push((id, bytes.as_deref().and_then(L::handle)));
+                        // One that failed in its middle is not to be used, whatever name it began with.
+                        self.named.push((id, bytes.as_deref().filter(|_| !failed).and_then(L::handle)));
                     }
                     self.replies.push(bytes.map_or(Outcome::TooLarge, |bytes| Outcome::Reply { bytes, failed }));
                     if !settled {
@@ -345,6 +360,7 @@ impl<L: Language> Driver<L> {
             shared.pipeline.complete(outcome, &mut self.wake, now_us);
         }
         self.delivered += count as u64;
+        self.backlog = self.backlog.saturating_sub(count);
         if count > 0
             && let Some(asked_at_us) = self.asked_at_us.take()
         {

@@ -6,7 +6,9 @@
 use bytes::{Bytes, BytesMut};
 
 use crate::language::{End, Expected, Framer, PeerFault};
-use crate::limits::{BUFFER_BYTES_KEPT, COPIED_REPLY_BYTES_MAX, READ_BUFFER_BYTES, READ_ROOM_BYTES_MIN};
+use crate::limits::{
+    BUFFER_BYTES_KEPT, COPIED_REPLY_BYTES_MAX, PREPARATION_BYTES_MAX, READ_BUFFER_BYTES, READ_ROOM_BYTES_MIN,
+};
 
 /// What was cut from the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,16 +72,20 @@ impl<F: Framer> Inbound<F> {
                 return Err(PeerFault("the framer ran past the input".to_owned()));
             }
             self.seen += framed.consumed;
+            let bytes_max = match expected {
+                Expected::Preparation => self.reply_bytes_max.max(PREPARATION_BYTES_MAX),
+                Expected::Statement | Expected::Nothing => self.reply_bytes_max,
+            };
             match framed.end {
                 Some(End::Reply { settled, failed }) => {
-                    return Ok(Some(Event::Reply { bytes: self.cut_reply(), settled, failed }));
+                    return Ok(Some(Event::Reply { bytes: self.cut_reply(bytes_max), settled, failed }));
                 }
                 Some(End::Farewell(bytes)) => return Ok(Some(Event::Farewell(bytes))),
                 Some(End::Aside) => self.drop_seen(),
                 None if framed.consumed == 0 => return Ok(None),
                 None => {}
             }
-            if self.dropping || self.seen > self.reply_bytes_max {
+            if self.dropping || self.seen > bytes_max {
                 self.dropping = true;
                 self.drop_seen();
             }
@@ -112,8 +118,8 @@ impl<F: Framer> Inbound<F> {
         self.seen = 0;
     }
 
-    fn cut_reply(&mut self) -> Option<Bytes> {
-        let too_large = self.seen > self.reply_bytes_max;
+    fn cut_reply(&mut self, bytes_max: usize) -> Option<Bytes> {
+        let too_large = self.seen > bytes_max;
         if self.dropping || too_large {
             self.drop_seen();
             self.dropping = false;
@@ -184,6 +190,14 @@ mod tests {
         let past_it = b"\x07abcdefg\x00";
         let replies = feed(&mut inbound, &[at_the_cap, past_it, at_the_cap]);
         assert_eq!(replies, [Some(at_the_cap.to_vec()), None, Some(at_the_cap.to_vec())]);
+    }
+
+    #[test]
+    fn the_reply_to_a_preparation_is_kept_past_the_cap() {
+        let mut inbound = inbound(2);
+        inbound.buffer().extend_from_slice(b"\x06abcdef\x00");
+        let event = inbound.next(Expected::Preparation).unwrap();
+        assert!(matches!(event, Some(Event::Reply { bytes: Some(bytes), .. }) if bytes.len() == 8));
     }
 
     #[test]

@@ -135,7 +135,9 @@ impl<L: Language> Lane<L> {
     pub(crate) fn publish(&self, shared: &Shared) {
         let pipeline = &shared.pipeline;
         let load = &self.load;
-        load.open.store(pipeline.admits().is_ok(), Ordering::Relaxed);
+        // Who waits for a preparation has no place in the pipeline yet, and needs one as well.
+        let crowded = shared.prepared.waiting() >= self.in_flight_max;
+        load.open.store(pipeline.admits().is_ok() && !crowded, Ordering::Relaxed);
         load.depth.store(pipeline.depth() as u32, Ordering::Relaxed);
         load.oldest_since_us.store(pipeline.oldest_since_us().unwrap_or(0), Ordering::Relaxed);
         load.writes_soon.store(pipeline.unsent_bytes() > 0, Ordering::Relaxed);
@@ -214,9 +216,13 @@ impl<L: Language> Lane<L> {
             && let [Preparation { id: Some(id), bytes, .. }] = submission.preparations
         {
             shared.pipeline.admits()?;
-            match shared.prepared.readiness(*id, &waker) {
+            match shared.prepared.readiness(*id, &waker, self.in_flight_max) {
                 Readiness::Ready(known) => handle = Some(known),
-                Readiness::Pending => return Ok(Submitted::Pending(Arc::clone(self))),
+                Readiness::Pending => {
+                    self.publish(shared);
+                    return Ok(Submitted::Pending(Arc::clone(self)));
+                }
+                Readiness::Crowded => return Err(Refusal::Full),
                 Readiness::Missing => {
                     let (id, bytes) = (*id, &**bytes);
                     return self.prepare(guard, id, bytes, waker, now_us).map(Submitted::Preparation);
@@ -238,14 +244,7 @@ impl<L: Language> Lane<L> {
         };
         let key = shared.pipeline.submit(append, waker, now_us)?;
         shared.submitted += 1;
-        self.publish(shared);
-        // Woken for the first, and once more when what waits to be written fills a write.
-        let fills = unsent_bytes < FULL_WRITE_BYTES && shared.pipeline.unsent_bytes() >= FULL_WRITE_BYTES;
-        let driver = if unsent_bytes == 0 || fills { shared.driver.clone() } else { None };
-        drop(guard);
-        if let Some(driver) = driver {
-            driver.wake();
-        }
+        self.let_go(guard, unsent_bytes);
         Ok(Submitted::Statement(Answer { origin: Some(Origin { lane: Arc::clone(self), epoch }), key }))
     }
 
@@ -261,7 +260,7 @@ impl<L: Language> Lane<L> {
     ) -> Result<Answer<L>, Refusal> {
         let shared = &mut *guard;
         let prepared = &mut shared.prepared;
-        let was_silent = shared.pipeline.unsent_bytes() == 0;
+        let unsent_bytes = shared.pipeline.unsent_bytes();
         let append = |out: &mut Vec<u8>| {
             if let Some(doubtful) = prepared.insert_pending(id) {
                 L::append_forget(id, doubtful, out);
@@ -275,11 +274,22 @@ impl<L: Language> Lane<L> {
         shared.new_preparations.push((shared.submitted, id));
         shared.submitted += 1;
         let epoch = shared.prepared.epoch();
-        self.publish(shared);
-        let driver = if was_silent { shared.driver.clone() } else { None };
-        drop(guard);
-        driver.inspect(Waker::wake_by_ref);
+        self.let_go(guard, unsent_bytes);
         Ok(Answer { origin: Some(Origin { lane: Arc::clone(self), epoch }), key })
+    }
+
+    /// Ends what was done under the lock, when so many bytes were unsent before: wakes the driver for the first, and once
+    /// more when what waits to be written fills a write.
+    fn let_go(&self, guard: MutexGuard<'_, Shared>, unsent_bytes_before: usize) {
+        let unsent_bytes = guard.pipeline.unsent_bytes();
+        self.publish(&guard);
+        let begins = unsent_bytes_before == 0 && unsent_bytes > 0;
+        let fills = unsent_bytes_before < FULL_WRITE_BYTES && unsent_bytes >= FULL_WRITE_BYTES;
+        let driver = if begins || fills { guard.driver.clone() } else { None };
+        drop(guard);
+        if let Some(driver) = driver {
+            driver.wake();
+        }
     }
 
     /// Has the server forget half of this connection's statements, and keeps no more than that from here on. For
@@ -287,18 +297,19 @@ impl<L: Language> Lane<L> {
     pub(crate) fn forget_half(&self) {
         let mut guard = self.lock();
         let shared = &mut *guard;
-        let was_silent = shared.pipeline.unsent_bytes() == 0;
+        let unsent_bytes = shared.pipeline.unsent_bytes();
         shared.prepared.halve();
+        if self.in_flight_max == 1 && shared.pipeline.depth() > 0 {
+            // Nothing may follow what is in flight here, not even what is not answered: the next preparation closes them.
+            return;
+        }
         let prepared = &mut shared.prepared;
         shared.pipeline.append_unanswered(|out| {
             while let Some((evicted, handle)) = prepared.evict(0, prepared.now()) {
                 L::append_forget(evicted, handle, out);
             }
         });
-        self.publish(shared);
-        let driver = if was_silent { shared.driver.clone() } else { None };
-        drop(guard);
-        driver.inspect(Waker::wake_by_ref);
+        self.let_go(guard, unsent_bytes);
     }
 
     /// Stops taking statements; the driver finishes what is in flight and then does what `after_drain` says.

@@ -54,6 +54,10 @@ impl Default for PoolLimits {
     }
 }
 
+/// The reply to a preparation is kept up to this size, whatever the bound for others: without it the server's name for the
+/// statement is lost. The most that a server can say of 4,096 columns and 65,535 parameters.
+pub(crate) const PREPARATION_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Connects under way at once, per pool: enough to fill a pool quickly, too few to storm a server that is
 /// struggling to come up.
 pub(crate) const CONNECTS_MAX: usize = 2;

@@ -307,7 +307,7 @@ impl Pipeline {
 
     /// Statements that were handed to the writer and are not answered yet.
     pub fn backlog(&self) -> usize {
-        self.in_flight.len() - self.unsent_statements
+        self.in_flight.len().saturating_sub(self.unsent_statements)
     }
 
     /// Whether what is queued had better wait for more to share its write: the server has enough to do until that gets

@@ -59,6 +59,8 @@ pub(crate) enum Readiness {
     Ready(Handle),
     /// Somebody has it prepared; the waker is woken when the server has answered.
     Pending,
+    /// The same, and too many wait for it already.
+    Crowded,
     /// It has to be prepared.
     Missing,
 }
@@ -85,12 +87,15 @@ impl Prepared {
         self.entries.insert(id, entry);
     }
 
-    /// Notes a use of `id` where the server names statements. While it is pending `waker` is kept.
-    pub(crate) fn readiness(&mut self, id: StatementId, waker: &Waker) -> Readiness {
+    /// Notes a use of `id` where the server names statements. While it is pending `waker` is kept, one of `waiting_max`.
+    pub(crate) fn readiness(&mut self, id: StatementId, waker: &Waker, waiting_max: usize) -> Readiness {
         self.clock += 1;
         match self.entries.get_mut(&id) {
             Some(entry) if entry.standing == Standing::Pending => {
                 if !self.waiting.iter().any(|(waited, known)| *waited == id && known.will_wake(waker)) {
+                    if self.waiting.len() >= waiting_max {
+                        return Readiness::Crowded;
+                    }
                     self.waiting.push((id, waker.clone()));
                 }
                 Readiness::Pending
@@ -131,6 +136,11 @@ impl Prepared {
         }
         let freed = self.waiting.extract_if(.., |(waited, _)| *waited == id);
         wake.extend(freed.map(|(_, waker)| waker));
+    }
+
+    /// How many wait for a preparation.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 
     /// The connection is lost: who waited here is pushed to `wake`, to try elsewhere.
@@ -271,10 +281,12 @@ mod tests {
         let mut prepared = Prepared::new(1);
         let [a, b, ..] = IDS;
         let waker = &Waker::from(Arc::new(Sleeper));
-        assert_eq!(prepared.readiness(a, waker), Readiness::Missing);
+        assert_eq!(prepared.readiness(a, waker, 8), Readiness::Missing);
         assert_eq!(prepared.insert_pending(a), None);
-        assert_eq!(prepared.readiness(a, waker), Readiness::Pending);
-        assert_eq!(prepared.readiness(a, waker), Readiness::Pending, "the same waker is kept once");
+        assert_eq!(prepared.readiness(a, waker, 8), Readiness::Pending);
+        assert_eq!(prepared.readiness(a, waker, 8), Readiness::Pending, "the same waker is kept once");
+        let other = &Waker::from(Arc::new(Sleeper));
+        assert_eq!((prepared.readiness(a, other, 1), prepared.waiting()), (Readiness::Crowded, 1), "one waits already");
         assert_eq!(prepared.evict(1, prepared.now()), None, "its name is not known yet");
         let mut wake = Vec::new();
         prepared.settle(b, None, &mut wake);
@@ -282,7 +294,7 @@ mod tests {
         prepared.settle(a, Some(Handle(7)), &mut wake);
         assert_eq!(wake.len(), 1);
         assert_eq!(prepared.evict(1, prepared.now()), None, "who asked for it has not run it yet");
-        assert_eq!(prepared.readiness(a, waker), Readiness::Ready(Handle(7)));
+        assert_eq!(prepared.readiness(a, waker, 8), Readiness::Ready(Handle(7)));
         assert_eq!(prepared.evict(1, prepared.now()), Some((a, Handle(7))));
     }
 
@@ -295,7 +307,7 @@ mod tests {
             prepared.settle(id, Some(Handle(7)), &mut Vec::new());
         }
         for _ in 0..UNUSED_USES_MAX {
-            assert!(matches!(prepared.readiness(b, Waker::noop()), Readiness::Ready(_)));
+            assert!(matches!(prepared.readiness(b, Waker::noop(), 8), Readiness::Ready(_)));
             prepared.insert(b);
         }
         assert_eq!(prepared.evict(0, prepared.now()), Some((a, Handle(7))));
@@ -308,11 +320,11 @@ mod tests {
         let (waker, mut wake) = (Waker::noop(), Vec::new());
         prepared.insert_pending(a);
         prepared.settle(a, None, &mut wake);
-        assert_eq!(prepared.readiness(a, waker), Readiness::Missing);
+        assert_eq!(prepared.readiness(a, waker, 8), Readiness::Missing);
         prepared.insert_pending(a);
         prepared.settle(a, Some(Handle(3)), &mut wake);
         prepared.forget(a, prepared.epoch());
-        assert_eq!(prepared.readiness(a, waker), Readiness::Missing);
+        assert_eq!(prepared.readiness(a, waker, 8), Readiness::Missing);
         assert_eq!(prepared.insert_pending(a), Some(Handle(3)), "the old name is forgotten first");
     }
 

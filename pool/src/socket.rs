@@ -101,6 +101,15 @@ impl Socket {
         reference.peek(&mut [std::mem::MaybeUninit::uninit()]).is_ok()
     }
 
+    /// Whether [`set_low_water`](Socket::set_low_water) does anything.
+    pub(crate) fn has_low_water(&self) -> bool {
+        match self {
+            Socket::Tcp(_) => cfg!(target_os = "linux"),
+            Socket::Unix(_) => false,
+            Socket::Tls(stream) => stream.has_low_water(),
+        }
+    }
+
     /// So many bytes have to have come before the runtime hears of any; the end of the stream it hears of at once. Only
     /// TCP knows it, and only on Linux; elsewhere each byte is told.
     pub(crate) fn set_low_water(&self, bytes: usize) {

@@ -185,7 +185,7 @@ async fn sessions_that_begin_without_autocommit_lose_nothing_unsaid(server: Serv
 async fn sessions_that_begin_in_a_transaction_are_not_used(server: Server) {
     let private = PrivateServer::mysql(server, "init-connect").await;
     let admin = Admin::connect_to(private.admin_url()).await;
-    for init in ["start transaction", "set autocommit = 0"] {
+    for init in ["start transaction"] {
         admin.run(&format!("set global init_connect = '{init}'")).await;
         let settings = settings_at(private.url(), "init_connect").pool_size(1);
         let pool = open(settings.acquire_timeout(Duration::from_millis(500)));

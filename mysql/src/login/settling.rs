@@ -10,10 +10,9 @@ use super::LoginError;
 use crate::wire::cursor::Cursor;
 use crate::wire::status::{Capabilities, OK_HEADER, OkPacket, StatusFlags};
 
-/// Both in one command costs nothing; autocommit is set only where it is off, since some proxies tie a session that
-/// sets it to one server.
-const SET_NAMES: &str = "SET NAMES utf8mb4";
-const SET_NAMES_AND_AUTOCOMMIT: &str = "SET NAMES utf8mb4, autocommit = 1";
+/// Both in one command costs nothing. Autocommit is always set: a server whose default is off says otherwise in its
+/// status flags until the first statement.
+const SET: &str = "SET NAMES utf8mb4, autocommit = 1";
 
 /// What is read from the answer, in this order.
 const ASK: &str = "SELECT @@max_allowed_packet, @@wait_timeout";
@@ -27,12 +26,9 @@ pub(super) struct Told {
     pub(super) status: StatusFlags,
 }
 
-/// The command that sets, for a session that stands like this.
-pub(super) fn set_command(status: StatusFlags) -> Vec<u8> {
-    match status.contains(StatusFlags::AUTOCOMMIT) {
-        true => query(SET_NAMES),
-        false => query(SET_NAMES_AND_AUTOCOMMIT),
-    }
+/// The command that sets.
+pub(super) fn set_command() -> Vec<u8> {
+    query(SET)
 }
 
 /// The command that asks.

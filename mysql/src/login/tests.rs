@@ -192,7 +192,7 @@ fn settled() -> Vec<u8> {
     [ok(1), told()].concat()
 }
 
-const SET: &[u8] = b"\x03SET NAMES utf8mb4";
+const SET: &[u8] = b"\x03SET NAMES utf8mb4, autocommit = 1";
 const ASK: &[u8] = b"\x03SELECT @@max_allowed_packet, @@wait_timeout";
 
 #[test]

@@ -141,6 +141,10 @@ impl TlsSocket {
         self.socket.has_input()
     }
 
+    pub(crate) fn has_low_water(&self) -> bool {
+        self.socket.has_low_water()
+    }
+
     /// What is encrypted is longer than what it says, so the mark is reached a little early.
     pub(crate) fn set_low_water(&self, bytes: usize) {
         self.socket.set_low_water(bytes);

@@ -1,0 +1,286 @@
+//! The machine with a language of one byte and a server that takes its time: what is held, collected or forgotten
+//! meanwhile, and a server that says more than it was asked.
+
+use std::future::{Future, poll_fn};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::mpsc::channel;
+use std::task::Poll;
+use std::thread;
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use cenote_pool::{
+    Address, Answered, End, Expected, Failure, Framed, Framer, Handle, Language, Login, LoginFailure, LoginStep,
+    PeerFault, Pool, PoolLimits, Preparation, StatementId, TlsPeer,
+};
+
+/// Each command is as long, and says what it is.
+const COMMAND_BYTES: usize = 8;
+const QUERY: &[u8; COMMAND_BYTES] = b"query...";
+const PREPARE: &[u8; COMMAND_BYTES] = b"prepare.";
+const FORGET: &[u8; COMMAND_BYTES] = b"forget..";
+
+/// Each reply begins with `r`; an `n` alone is an aside.
+const REPLY_BYTES: usize = 64;
+
+/// Longer than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+struct Toy {
+    addresses: Vec<Address>,
+    in_flight_max: Option<usize>,
+}
+
+struct ToyLogin(Option<usize>);
+
+#[derive(Debug)]
+struct ToyFramer;
+
+impl Framer for ToyFramer {
+    fn advance(&mut self, input: &[u8], expected: Expected) -> Result<Framed, PeerFault> {
+        match input[0] {
+            b'n' => Ok(Framed { consumed: 1, end: Some(End::Aside) }),
+            b'r' if expected == Expected::Nothing => Err(PeerFault("a reply that nobody asked for".to_owned())),
+            b'r' if input.len() < REPLY_BYTES => Ok(Framed { consumed: 0, end: None }),
+            b'r' => Ok(Framed { consumed: REPLY_BYTES, end: Some(End::Reply { settled: true, failed: false }) }),
+            other => Err(PeerFault(format!("byte {other}"))),
+        }
+    }
+}
+
+impl Language for Toy {
+    type Framer = ToyFramer;
+    type Login = ToyLogin;
+
+    const SERVER_NAMES_STATEMENTS: bool = true;
+
+    fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
+    fn login(
+        &self,
+        _: &Address,
+        _: u32,
+        output: &mut Vec<u8>,
+    ) -> Result<(ToyLogin, LoginStep<ToyFramer>), LoginFailure> {
+        output.push(b'h');
+        Ok((ToyLogin(self.in_flight_max), LoginStep::NeedsInput))
+    }
+
+    fn append_forget(_: StatementId, _: Handle, output: &mut Vec<u8>) {
+        output.extend_from_slice(FORGET);
+    }
+
+    fn handle(_: &[u8]) -> Option<Handle> {
+        Some(Handle(1))
+    }
+
+    fn farewell() -> &'static [u8] {
+        b""
+    }
+}
+
+impl Login for ToyLogin {
+    type Framer = ToyFramer;
+
+    fn advance(&mut self, input: &mut BytesMut, _: &mut Vec<u8>) -> Result<LoginStep<ToyFramer>, LoginFailure> {
+        input.advance(1);
+        Ok(LoginStep::Ready { framer: ToyFramer, in_flight_max: self.0 })
+    }
+
+    fn tls_started(&mut self, _: &TlsPeer, _: &mut Vec<u8>) -> Result<LoginStep<ToyFramer>, LoginFailure> {
+        unreachable!("nobody asked for TLS")
+    }
+}
+
+/// The server's end of a connection, behind the log-in.
+struct Server(TcpStream);
+
+impl Server {
+    /// Reads commands. `false`: the client has closed.
+    fn take(&mut self, commands: usize) -> bool {
+        self.0.read_exact(&mut vec![0; COMMAND_BYTES * commands]).is_ok()
+    }
+
+    fn give(&mut self, replies: usize) {
+        let mut reply = [b'.'; REPLY_BYTES];
+        reply[0] = b'r';
+        self.0.write_all(&reply.repeat(replies)).expect("the client is there");
+    }
+
+    /// Answers one after the other, in the time that a slow server takes: that is what is tested here.
+    fn give_slowly(&mut self, replies: usize, each: Duration) {
+        for _ in 0..replies {
+            thread::sleep(each);
+            self.give(1);
+        }
+    }
+
+    /// Answers whatever comes, until the client closes.
+    fn serve(&mut self) {
+        while self.take(1) {
+            self.give(1);
+        }
+    }
+
+    fn has_input(&mut self) -> bool {
+        self.0.set_nonblocking(true).expect("a socket");
+        let peeked = self.0.peek(&mut [0]);
+        self.0.set_nonblocking(false).expect("a socket");
+        !matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+}
+
+/// A pool with one connection, to a server that does `script` with the first and serves those after it.
+fn pool(in_flight_max: Option<usize>, script: impl FnOnce(Server) + Send + 'static) -> Pool<Toy> {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    thread::spawn(move || {
+        let mut script = Some(script);
+        while let Ok((mut stream, _)) = listener.accept() {
+            stream.set_nodelay(true).expect("a socket");
+            stream.read_exact(&mut [0]).expect("the log-in");
+            stream.write_all(b"k").expect("the log-in");
+            match script.take() {
+                Some(script) => script(Server(stream)),
+                None => Server(stream).serve(),
+            }
+        }
+    });
+    let addresses = vec![Address::Tcp { host: "127.0.0.1".to_owned(), port }];
+    let limits = PoolLimits { connections_max: 1, ..PoolLimits::default() };
+    Pool::new(Toy { addresses, in_flight_max }, limits)
+}
+
+async fn ask_prepared(pool: Pool<Toy>, preparations: &[&Preparation]) -> Result<Answered<Toy>, Failure> {
+    let encode = |out: &mut BytesMut| {
+        out.extend_from_slice(QUERY);
+        Ok::<(), Failure>(())
+    };
+    pool.run(preparations, encode).await
+}
+
+async fn ask(pool: Pool<Toy>) -> Result<Answered<Toy>, Failure> {
+    ask_prepared(pool, &[]).await
+}
+
+async fn must_end<T>(what: &str, future: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what} did not end"))
+}
+
+/// While a statement waits to share a write, nobody owes it a reply.
+#[tokio::test]
+async fn a_reply_too_many_answers_no_statement_that_was_not_sent() {
+    let (at_work, mut is_at_work) = tokio::sync::mpsc::unbounded_channel();
+    let (go, may_go) = channel();
+    let pool = pool(None, move |mut server| {
+        for _ in 0..10 {
+            assert!(server.take(1));
+            server.give_slowly(1, Duration::from_millis(5));
+        }
+        assert!(server.take(8));
+        at_work.send(()).expect("the test waits");
+        may_go.recv().expect("the test goes on");
+        // Whether the ninth has been sent is up to the pool; here it has one reply too many, either way.
+        let sent = usize::from(server.has_input() && server.take(1));
+        server.give(9 + sent);
+        server.serve();
+    });
+    for _ in 0..10 {
+        must_end("a first statement", ask(pool.clone())).await.expect("an answer");
+    }
+    let eight: Vec<_> = (0..8).map(|_| tokio::spawn(ask(pool.clone()))).collect();
+    must_end("the server's work", is_at_work.recv()).await;
+    let ninth = tokio::spawn(ask(pool.clone()));
+    while pool.stats().in_flight() < 9 {
+        tokio::task::yield_now().await;
+    }
+    go.send(()).expect("the server waits");
+    for one in eight {
+        must_end("one of eight", one).await.expect("no panic").expect("an answer");
+    }
+    let outcome = must_end("the ninth", ninth).await.expect("no panic");
+    assert!(outcome.is_ok(), "moved unsent to the next connection, or answered: {outcome:?}");
+    must_end("the next", ask(pool.clone())).await.expect("an answer");
+    assert_eq!(pool.stats().connections_lost, 1, "the reply too many ended its connection");
+}
+
+/// The runtime is not told of so little while replies are collected; the driver, who looks by himself, sees it.
+#[tokio::test]
+async fn an_aside_while_replies_are_collected_stops_nobody() {
+    let pool = pool(None, |mut server| {
+        for _ in 0..10 {
+            assert!(server.take(16));
+            server.give_slowly(16, Duration::from_micros(500));
+        }
+        assert!(server.take(16));
+        server.give_slowly(1, Duration::from_millis(3));
+        server.give(15);
+        server.0.write_all(b"nnnn").expect("the client is there");
+        server.serve();
+    });
+    let work = tokio::spawn({
+        let pool = pool.clone();
+        async move {
+            for _ in 0..11 {
+                let mut all: Vec<_> = (0..16).map(|_| Box::pin(ask(pool.clone()))).collect();
+                poll_fn(|cx| {
+                    all.retain_mut(|one| one.as_mut().poll(cx).is_pending());
+                    if all.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+                })
+                .await;
+            }
+            // The thread is busy with something else, so long that the connection is looked at before it is used.
+            thread::sleep(Duration::from_millis(20));
+            ask(pool).await
+        }
+    });
+    must_end("the statement behind it", work).await.expect("no panic").expect("an answer");
+}
+
+/// A server that cannot pipeline is told nothing while it works, not even what it does not answer.
+#[tokio::test]
+async fn nothing_is_forgotten_behind_a_statement_that_must_be_alone() {
+    let (at_work, mut is_at_work) = tokio::sync::mpsc::unbounded_channel();
+    let (go, may_go) = channel();
+    let pool = pool(Some(1), move |mut server| {
+        // Two preparations and two statements, then the one that takes its time.
+        for _ in 0..4 {
+            assert!(server.take(1));
+            server.give(1);
+        }
+        assert!(server.take(1));
+        at_work.send(false).expect("the test waits");
+        may_go.recv().expect("the test goes on");
+        let early = server.has_input();
+        at_work.send(early).expect("the test waits");
+        server.give(1);
+        // What is to be forgotten is forgotten with the next preparation.
+        let mut commands = [0; 3 * COMMAND_BYTES];
+        server.0.read_exact(&mut commands).expect("the next preparation");
+        at_work.send(commands != [*FORGET, *FORGET, *PREPARE].concat()[..]).expect("the test waits");
+        server.give(1);
+        server.serve();
+    });
+    let prepared =
+        |id| Preparation { id: Some(StatementId(id)), bytes: PREPARE[..].into(), describe_at: COMMAND_BYTES };
+    for id in [1, 2] {
+        must_end("a first use", ask_prepared(pool.clone(), &[&prepared(id)])).await.expect("an answer");
+    }
+    let slow = tokio::spawn(ask(pool.clone()));
+    must_end("the slow statement's way", is_at_work.recv()).await;
+    pool.forget_half_of_prepared();
+    // Often enough for a driver that was woken to write.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    go.send(()).expect("the server waits");
+    let early = must_end("the server's look", is_at_work.recv()).await;
+    assert_eq!(early, Some(false), "a command came while another was at work");
+    must_end("the slow statement", slow).await.expect("no panic").expect("an answer");
+    must_end("the next statement", ask_prepared(pool.clone(), &[&prepared(3)])).await.expect("an answer");
+    let wrong = must_end("what came with it", is_at_work.recv()).await;
+    assert_eq!(wrong, Some(false), "the next preparation closes what is too many");
+}
