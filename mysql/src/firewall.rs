@@ -47,9 +47,33 @@ const FUNCTIONS: &[&str] = &["found_rows", "get_lock", "lastval", "release_all_l
 /// Of the session when it stands alone; with an argument it is a value like any other.
 const LAST_INSERT_ID: &str = "last_insert_id";
 
+/// System variables that tell of the session's last statement.
+const SESSION_VALUES: &[&str] = &["error_count", "identity", "insert_id", "last_insert_id", "warning_count"];
+
+/// What stands right behind these is no account's host, although the statement may name accounts.
+const NO_ACCOUNTS: &[&str] = &[
+    "all", "and", "between", "by", "case", "distinct", "div", "else", "having", "in", "into", "is", "like", "limit",
+    "mod", "not", "on", "or", "return", "returns", "select", "set", "then", "values", "when", "where", "xor",
+];
+
 /// Refuses what does not belong on a shared connection.
 pub(crate) fn admit(sql: &str) -> Result<(), Error> {
-    let mut tokens = Tokens::new(sql);
+    // A server skips executable comments of versions that it is not, to the next `*/` whatever is in them. A quote or
+    // another comment's beginning in there would hide what follows, so they are read both ways.
+    read(sql, Executable::Run)?;
+    if sql.contains("/*!") || sql.contains("/*M!") { read(sql, Executable::Skipped) } else { Ok(()) }
+}
+
+/// What a server does with an executable comment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Executable {
+    Run,
+    Skipped,
+}
+
+fn read(sql: &str, executable: Executable) -> Result<(), Error> {
+    let mut tokens = Tokens::new(sql, executable);
+    let mut previous: &[u8] = &[];
     let (mut front, mut call) = (Front::default(), Call::default());
     while let Some(token) = tokens.next() {
         let comment = tokens.comment;
@@ -57,13 +81,19 @@ pub(crate) fn admit(sql: &str) -> Result<(), Error> {
             front.look(word, comment)?;
         }
         if let Token::Variable { behind_name } = token
-            && !(behind_name && front.names_accounts())
+            && !(behind_name && front.names_accounts() && !any(previous, NO_ACCOUNTS))
         {
             return Err(Error::caller(format!(
                 "a user variable (@name) would belong to the session of a shared connection. {LEASE}"
             )));
         }
+        if let Token::System(name) = token
+            && any(name, SESSION_VALUES)
+        {
+            return Err(asks(name, LEASE));
+        }
         call.look(token, comment.is_some())?;
+        previous = if let Token::Word(word) = token { word } else { &[] };
     }
     Ok(())
 }
@@ -183,6 +213,8 @@ enum Token<'a> {
     /// In back quotes or double quotes: a name, or text.
     Quoted(&'a [u8]),
     /// `@name`; not a system variable, `@@name`. Right behind a name it may be an account's host.
+    /// `@@name`, without its scope.
+    System(&'a [u8]),
     Variable {
         behind_name: bool,
     },
@@ -193,6 +225,7 @@ enum Token<'a> {
 
 struct Tokens<'a> {
     rest: &'a [u8],
+    executable: Executable,
     /// A word or something quoted has just ended.
     behind_name: bool,
     /// Within an executable comment, and in which.
@@ -201,8 +234,8 @@ struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    fn new(sql: &'a str) -> Tokens<'a> {
-        Tokens { rest: sql.as_bytes(), behind_name: false, comment: None, comments: 0 }
+    fn new(sql: &'a str, executable: Executable) -> Tokens<'a> {
+        Tokens { rest: sql.as_bytes(), executable, behind_name: false, comment: None, comments: 0 }
     }
 }
 
@@ -217,9 +250,13 @@ impl<'a> Iterator for Tokens<'a> {
                 [] => return None,
                 [b'#', ..] => (None, after(sql, b"\n")),
                 // Two dashes begin a comment only before a space or a control character.
-                [b'-', b'-', rest @ ..] if rest.first().is_none_or(|byte| *byte <= b' ') => (None, after(sql, b"\n")),
+                [b'-', b'-', rest @ ..] if rest.first().is_none_or(|byte| *byte <= b' ' || *byte == 0x7F) => {
+                    (None, after(sql, b"\n"))
+                }
                 // Executable: what is in it is run, perhaps depending on the server's version.
-                [b'/', b'*', b'!', rest @ ..] | [b'/', b'*', b'M', b'!', rest @ ..] => {
+                [b'/', b'*', b'!', rest @ ..] | [b'/', b'*', b'M', b'!', rest @ ..]
+                    if self.executable == Executable::Run =>
+                {
                     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
                     self.comments += 1;
                     self.comment = Some(self.comments);
@@ -236,7 +273,10 @@ impl<'a> Iterator for Tokens<'a> {
                     let inside = &inside[..(inside.len() - rest.len()).saturating_sub(1)];
                     (Some(if *quote == b'\'' { Token::Other } else { Token::Quoted(inside) }), rest)
                 }
-                [b'@', b'@', rest @ ..] => (Some(Token::Other), rest),
+                [b'@', b'@', rest @ ..] => {
+                    let (name, rest) = system_variable(rest);
+                    (Some(Token::System(name)), rest)
+                }
                 // What follows may be any sort of name, or quoted.
                 [b'@', rest @ ..] => (Some(Token::Variable { behind_name }), rest),
                 [first, ..] if is_word(*first) => {
@@ -254,6 +294,16 @@ impl<'a> Iterator for Tokens<'a> {
                 return token;
             }
         }
+    }
+}
+
+/// The name of a system variable, behind its scope if it has one, and what follows it.
+fn system_variable(sql: &[u8]) -> (&[u8], &[u8]) {
+    let bare = |sql: &'_ [u8]| sql.iter().position(|byte| !is_word(*byte)).unwrap_or(sql.len());
+    let (name, rest) = sql.split_at(bare(sql));
+    match rest.strip_prefix(b".") {
+        Some(behind) if any(name, &["session", "local", "global"]) => behind.split_at(bare(behind)),
+        _ => (name, rest),
     }
 }
 
@@ -326,6 +376,17 @@ mod tests {
             "select @`a`",
             "select@a",
             "create table t as select @a",
+            "create table t select@a:=77 as a",
+            "show tables where@a:=78",
+            "--\x7f'\nset names latin1 -- '",
+            "/*!99999 # */ set names latin1",
+            "/*!99999 ' */ use information_schema -- '",
+            "/*!999999 ` */ set names latin1 -- `",
+            "/*M!999999 ' */ set @a = 1 -- '",
+            "/*!99999 -- */ create temporary table t(a int)",
+            "select @@identity",
+            "select @@session.last_insert_id, 1",
+            "select @@warning_count",
             "@a",
             "select last_insert_id()",
             "select LAST_INSERT_ID ( )",

@@ -168,8 +168,8 @@ fn complete(reader: &Reader<'_>, payload: &[u8]) -> Result<Completion, Error> {
     }
     if !ok.status.is_settled() {
         return Err(Error::caller(
-            "the statement left a transaction open on a shared connection, or autocommit off; the connection was \
-             closed and the transaction rolled back",
+            "the statement left a transaction open on a shared connection, autocommit off, or no default database; the \
+             connection was closed and the transaction rolled back",
         ));
     }
     if reader.at != reader.reply.len() {

@@ -17,7 +17,7 @@ struct Demo {
 
 impl Demo {
     fn start(command: &mut Command) -> Demo {
-        command.env("PORT", "0").env_remove("POSTGRES_URL").env_remove("DATABASE_URL");
+        command.env("PORT", "0").env_remove("POSTGRES_URL").env_remove("MYSQL_URL").env_remove("DATABASE_URL");
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the demo starts");
         let mut output = BufReader::new(child.stdout.take().expect("its output"));
         let mut line = String::new();
@@ -58,7 +58,8 @@ fn it_says_where_it_is_and_stops_on_either_signal() {
         assert_eq!(client.answer().body, r#"{"message":"Hello, World!"}"#);
         demo.signal(signal);
         client.assert_closed();
-        assert_eq!(demo.end(), (Some(0), String::new()), "SIG{signal}: a good end and nothing more said");
+        let said = "no database: set POSTGRES_URL, MYSQL_URL or both\n".to_owned();
+        assert_eq!(demo.end(), (Some(0), said), "SIG{signal}: a good end and nothing more said");
     }
 }
 

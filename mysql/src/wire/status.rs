@@ -92,10 +92,13 @@ impl StatusFlags {
         StatusFlags(bits)
     }
 
-    /// Whether a stranger's statement may follow: no transaction is open and none would open by itself.
+    /// Whether a stranger's statement may follow: no transaction is open, none would open by itself, and the session still
+    /// has its database.
     #[inline]
     pub(crate) const fn is_settled(self) -> bool {
-        self.contains(StatusFlags::AUTOCOMMIT) && !self.contains(StatusFlags::IN_TRANSACTION)
+        self.contains(StatusFlags::AUTOCOMMIT)
+            && !self.contains(StatusFlags::IN_TRANSACTION)
+            && !self.contains(StatusFlags::DATABASE_DROPPED)
     }
 }
 
