@@ -26,7 +26,7 @@
 //! caller's alone.
 //!
 //! A connection is shared, so what would change its session (`BEGIN`, `SET`, `USE`, user variables, `GET_LOCK`, ...) is
-//! refused here with an error that says so. Not there yet: transactions, `CALL` with several results, streams,
+//! refused here with an error that says so. Not there yet: transactions, `CALL`, streams,
 //! compression. Never there: LOCAL INFILE, which lets a server ask for any file.
 
 mod ask;

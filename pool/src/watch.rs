@@ -13,7 +13,7 @@ use crate::low_water::COLLECTED_US_MAX;
 use crate::pool::Inner;
 
 /// A lane on which nothing has been answered for so long does not merely collect.
-const STILL_US: u64 = COLLECTED_US_MAX * 3 / 2;
+const STILL_US: u64 = COLLECTED_US_MAX * 3;
 
 /// After so many looks in a row at which no lane collected, the watch ends until one does again.
 const IDLE_LOOKS_MAX: u32 = 100;
