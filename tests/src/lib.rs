@@ -10,6 +10,7 @@
 
 mod admin;
 mod certificates;
+mod chaos;
 mod closed_port;
 pub mod demo_client;
 mod environment;
@@ -27,6 +28,7 @@ mod wait;
 
 pub use admin::{Admin, Backend};
 pub use certificates::{Authority, Certified, OwnFile};
+pub use chaos::{Chaos, Mischief, chaos_seed};
 pub use closed_port::ClosedPort;
 pub use environment::{admin_url, postgres_url, url, url_if_given};
 pub use no_runtime::block_on_without_runtime;

@@ -14,6 +14,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{oneshot, watch};
 
+use crate::chaos::{Chaos, Course, Cut, Step};
+
 /// Which way bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -51,6 +53,9 @@ struct Shared {
     to_client: Way,
     /// Counts the resets.
     resets: watch::Sender<u64>,
+    /// Connections with a lower number are silent.
+    first_heard: watch::Sender<usize>,
+    chaos: Option<Chaos>,
     accepted: AtomicUsize,
     open: AtomicUsize,
 }
@@ -81,8 +86,17 @@ impl Proxy {
 
     /// The same, at a port that is known beforehand; 0 is any.
     pub fn start_on(port: u16, url: &str) -> Proxy {
+        Proxy::serve(port, url, None)
+    }
+
+    /// Starts a proxy that does to the bytes what this chaos says.
+    pub fn spoiled(url: &str, chaos: &Chaos) -> Proxy {
+        Proxy::serve(0, url, Some(chaos.clone()))
+    }
+
+    fn serve(port: u16, url: &str, chaos: Option<Chaos>) -> Proxy {
         let target = address_in(url).unwrap_or_else(|| panic!("the proxy needs one TCP address with its port"));
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(Shared { chaos, ..Shared::default() });
         let (stop, stopped) = oneshot::channel();
         let (told, is_told) = std::sync::mpsc::channel();
         let thread = std::thread::spawn({
@@ -160,6 +174,12 @@ impl Proxy {
         self.shared.resets.send_modify(|resets| *resets += 1);
     }
 
+    /// From now on nothing is passed on, or even read, on the connections that are open now: they look alive and say
+    /// nothing, until a [`reset`](Proxy::reset). New ones are served.
+    pub fn silence(&self) {
+        self.shared.first_heard.send_replace(self.accepted());
+    }
+
     /// Bytes passed on this way.
     pub fn bytes(&self, direction: Direction) -> u64 {
         self.shared.way(direction).bytes.load(Ordering::SeqCst)
@@ -226,40 +246,59 @@ fn listen(port: u16) -> TcpListener {
 async fn accept(listener: TcpListener, target: (String, u16), shared: Arc<Shared>) {
     loop {
         let Ok((client, _)) = listener.accept().await else { continue };
-        shared.accepted.fetch_add(1, Ordering::SeqCst);
+        let number = shared.accepted.fetch_add(1, Ordering::SeqCst);
         shared.open.fetch_add(1, Ordering::SeqCst);
         let (target, shared) = (target.clone(), Arc::clone(&shared));
         tokio::spawn(async move {
             // Subscribed before anything is awaited, so that no reset is missed.
             let resets = shared.resets.subscribe();
             if let Ok(server) = TcpStream::connect((target.0.as_str(), target.1)).await {
-                serve(client, server, &shared, resets).await;
+                serve(number, client, server, &shared, resets).await;
             }
             shared.open.fetch_sub(1, Ordering::SeqCst);
         });
     }
 }
 
-async fn serve(mut client: TcpStream, mut server: TcpStream, shared: &Shared, mut resets: watch::Receiver<u64>) {
+async fn serve(
+    number: usize,
+    mut client: TcpStream,
+    mut server: TcpStream,
+    shared: &Shared,
+    mut resets: watch::Receiver<u64>,
+) {
     for stream in [&client, &server] {
         stream.set_nodelay(true).expect("a connected socket");
     }
-    let reset = {
+    let mut first_heard = shared.first_heard.subscribe();
+    let course = |direction| shared.chaos.as_ref().map(|chaos| chaos.course(number, direction));
+    let cut = {
         let (mut from_client, mut to_client) = client.split();
         let (mut from_server, mut to_server) = server.split();
         let both = async {
             tokio::try_join!(
-                pump(&shared.to_server, &mut from_client, &mut to_server),
-                pump(&shared.to_client, &mut from_server, &mut to_client),
+                pump(&shared.to_server, course(Direction::ToServer), &mut from_client, &mut to_server),
+                pump(&shared.to_client, course(Direction::ToClient), &mut from_server, &mut to_client),
             )
         };
-        tokio::select! {
-            // Its end is the connection's, whether by a close or by an error.
-            _ = both => false,
-            _ = resets.changed() => true,
+        let silenced = async {
+            let _ = first_heard.wait_for(|first| number < *first).await;
+        };
+        let ended = tokio::select! {
+            ended = both => Some(ended.err().unwrap_or(Cut::Close)),
+            () = silenced => None,
+            _ = resets.changed() => Some(Cut::Reset),
+        };
+        match ended {
+            Some(cut) => cut,
+            // Both sockets stay open, and nobody looks at them.
+            None => {
+                let _ = resets.changed().await;
+                Cut::Reset
+            }
         }
     };
-    if reset {
+    if cut == Cut::Reset {
         for stream in [&client, &server] {
             // Closing throws away what is unsent and sends RST.
             SockRef::from(stream).set_linger(Some(Duration::ZERO)).expect("a socket that can be reset");
@@ -267,20 +306,22 @@ async fn serve(mut client: TcpStream, mut server: TcpStream, shared: &Shared, mu
     }
 }
 
+/// Passes bytes on until one side has no more, or the connection is to end, in the way that it says.
 async fn pump(
     way: &Way,
+    mut course: Option<Course>,
     from: &mut (impl AsyncRead + Unpin),
     to: &mut (impl AsyncWrite + Unpin),
-) -> std::io::Result<()> {
+) -> Result<(), Cut> {
     let mut stalled = way.stalled.subscribe();
     let mut chunk = vec![0; CHUNK_BYTES];
     loop {
         // The sender lives as long as this.
         let _ = stalled.wait_for(|stalled| !stalled).await;
-        let count = from.read(&mut chunk).await?;
+        let count = from.read(&mut chunk).await.map_err(broken)?;
         let _ = stalled.wait_for(|stalled| !stalled).await;
         if count == 0 {
-            return to.shutdown().await;
+            return to.shutdown().await.map_err(broken);
         }
         let delay = *way.delay.lock().unwrap_or_else(PoisonError::into_inner);
         if !delay.is_zero() {
@@ -294,7 +335,26 @@ async fn pump(
         for (text, times) in way.counted().iter_mut() {
             *times += memchr::memmem::find_iter(bytes, text).count();
         }
-        to.write_all(bytes).await?;
-        way.bytes.fetch_add(count as u64, Ordering::SeqCst);
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let step = course.as_mut().map(|course| course.step(rest));
+            let (count, pause) = match step {
+                None => (rest.len(), Duration::ZERO),
+                Some(Step::Pass { count, pause }) => (count, pause),
+                Some(Step::Cut(cut)) => return Err(cut),
+            };
+            if !pause.is_zero() {
+                tokio::time::sleep(pause).await;
+            }
+            let (piece, later) = rest.split_at_mut(count);
+            to.write_all(piece).await.map_err(broken)?;
+            way.bytes.fetch_add(count as u64, Ordering::SeqCst);
+            rest = later;
+        }
     }
+}
+
+/// An error of one side ends the other, too.
+fn broken(_: std::io::Error) -> Cut {
+    Cut::Close
 }
