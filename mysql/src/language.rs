@@ -132,6 +132,14 @@ impl Language for MySql {
         frontend::fill_in(messages, handle);
     }
 
+    fn rollback() -> Vec<u8> {
+        Vec::new()
+    }
+
+    fn reset(&self, _forget_prepared: bool) -> Vec<Vec<u8>> {
+        Vec::new()
+    }
+
     fn farewell() -> &'static [u8] {
         frontend::QUIT
     }

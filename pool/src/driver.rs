@@ -23,10 +23,12 @@ use crate::inbound::{Event, Inbound};
 use crate::lane::{AfterDrain, Lane};
 use crate::language::{Expected, Handle, Language, StatementId};
 use crate::low_water::LowWater;
+use crate::pace::SLOW_US;
 use crate::pipeline::Outcome;
 use crate::pool::Inner;
 use crate::prepared::Prepared;
 use crate::socket::Socket;
+use crate::tenancy::Tenant;
 
 /// A reply that is not whole yet is checked for a caller who still waits for it once it is this large.
 const ABANDONED_CHECK_BYTES: usize = 64 * 1024;
@@ -91,6 +93,9 @@ pub(crate) struct Driver<L: Language> {
     /// statements. All empty where the driver names statements.
     delivered: u64,
     preparations: VecDeque<(u64, StatementId)>,
+    /// One caller has the connection for himself; what the server last said of a transaction on it.
+    leased: bool,
+    settled: bool,
     named: Vec<(StatementId, Option<Handle>)>,
     wake: Vec<Waker>,
     farewell: Option<Bytes>,
@@ -132,6 +137,8 @@ impl<L: Language> Driver<L> {
             replies: Vec::new(),
             delivered: 0,
             preparations: VecDeque::new(),
+            leased: false,
+            settled: true,
             named: Vec::new(),
             wake: Vec::new(),
             farewell: None,
@@ -195,6 +202,14 @@ impl<L: Language> Driver<L> {
         if !self.socket.as_ref().is_some_and(Socket::has_low_water) {
             return;
         }
+        if self.leased {
+            // Nobody watches over it.
+            if self.low_water.is_raised() {
+                self.tell_low_water(1);
+                self.low_water = LowWater::default();
+            }
+            return;
+        }
         if let Some(bytes) = self.low_water.adjust(self.backlog, self.lane.service_us(), self.round_trip_us) {
             self.tell_low_water(bytes);
         }
@@ -216,9 +231,10 @@ impl<L: Language> Driver<L> {
             Some(known) if known.will_wake(cx.waker()) => {}
             driver => *driver = Some(cx.waker().clone()),
         }
-        if shared.killed {
-            return Some(Ending::Lost(LossCause::PoolClosed));
+        if let Some(cause) = &shared.killed {
+            return Some(Ending::Lost(cause.clone()));
         }
+        self.leased = shared.tenancy.tenant != Tenant::PUBLIC;
         if std::mem::take(&mut shared.fetch) && self.socket.as_ref().is_some_and(Socket::has_input) {
             self.low_water.lower();
         }
@@ -243,6 +259,10 @@ impl<L: Language> Driver<L> {
         drop(shared);
         if !had_room {
             self.pool.grant();
+        }
+        if drained && after_drain == AfterDrain::Lease {
+            self.pool.drained_for_lease(&self.lane);
+            return None;
         }
         drained.then_some(Ending::Drained(after_drain))
     }
@@ -323,8 +343,13 @@ impl<L: Language> Driver<L> {
                         // One that failed in its middle is not to be used, whatever name it began with.
                         self.named.push((id, bytes.as_deref().filter(|_| !failed).and_then(L::handle)));
                     }
-                    self.replies.push(bytes.map_or(Outcome::TooLarge, |bytes| Outcome::Reply { bytes, failed }));
-                    if !settled {
+                    self.replies.push(bytes.map_or(Outcome::TooLarge, |bytes| Outcome::Reply {
+                        bytes,
+                        failed,
+                        slow: false,
+                    }));
+                    self.settled = settled;
+                    if !settled && !self.leased {
                         self.pool.counters.quarantines.add(1);
                         result = Err(LossCause::Quarantined);
                         break;
@@ -356,6 +381,10 @@ impl<L: Language> Driver<L> {
         let count = self.replies.len();
         let mut shared = self.lane.lock();
         let began_us = shared.pipeline.oldest_since_us().unwrap_or(now_us).max(self.last_progress_us);
+        let alone_us = now_us.saturating_sub(shared.pipeline.oldest_since_us().unwrap_or(now_us));
+        if let Some(Outcome::Reply { slow, .. }) = self.replies.first_mut() {
+            *slow = alone_us > SLOW_US;
+        }
         for outcome in self.replies.drain(..) {
             shared.pipeline.complete(outcome, &mut self.wake, now_us);
         }
@@ -368,6 +397,10 @@ impl<L: Language> Driver<L> {
         }
         for (id, handle) in self.named.drain(..) {
             shared.prepared.settle(id, handle, &mut self.wake);
+        }
+        if self.leased {
+            shared.tenancy.settled = self.settled;
+            shared.tenancy.wake_for_room(&mut self.wake);
         }
         if too_large {
             // Told now: whether the rest ever comes is up to the server.
@@ -431,6 +464,8 @@ impl<L: Language> Driver<L> {
         let mut shared = self.lane.lock();
         shared.pipeline.lose(&loss, unwritten_bytes, &mut self.wake);
         shared.prepared.lose(&mut self.wake);
+        shared.tenancy.wake_for_room(&mut self.wake);
+        shared.lost = Some(Arc::clone(&loss));
         self.lane.publish(&shared);
         drop(shared);
         self.leave(runtime_ends);
@@ -490,6 +525,8 @@ impl<L: Language> Driver<L> {
             replies: std::mem::take(&mut self.replies),
             delivered: self.delivered,
             preparations: std::mem::take(&mut self.preparations),
+            leased: self.leased,
+            settled: self.settled,
             named: std::mem::take(&mut self.named),
             wake: std::mem::take(&mut self.wake),
             farewell: self.farewell.take(),

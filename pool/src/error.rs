@@ -34,6 +34,8 @@ pub enum Failure {
     },
     /// The server refuses to log us in, and trying again cannot help.
     Refused(Arc<ConnectFailure>),
+    /// The transaction that the statement belongs to was ended by the server; the statement was not sent.
+    NoTransaction,
     /// The pool is closed.
     Closed,
 }
@@ -62,6 +64,8 @@ pub enum LossCause {
     RuntimeEnded,
     /// The pool was closed before the reply came.
     PoolClosed,
+    /// Its lease was given back, and it could not be cleaned in time for anybody else.
+    LeaseEnded,
 }
 
 impl fmt::Display for LossCause {
@@ -75,6 +79,7 @@ impl fmt::Display for LossCause {
             }
             LossCause::RuntimeEnded => f.write_str("the runtime that drove the connection has ended"),
             LossCause::PoolClosed => f.write_str("the pool was closed"),
+            LossCause::LeaseEnded => f.write_str("its lease was given back, and what ran on it did not end in time"),
         }
     }
 }
@@ -130,6 +135,9 @@ impl Error for ConnectFailure {
     }
 }
 
+/// So many holders of leases are named in a message.
+const LEASES_NAMED_MAX: usize = 8;
+
 /// What the pool looked like when a caller gave up waiting.
 #[derive(Clone, Debug)]
 pub struct AcquireTimeout {
@@ -146,18 +154,24 @@ impl fmt::Display for AcquireTimeout {
         let stats = &self.stats;
         write!(
             f,
-            "acquire timed out after {:.1} s ({}/{}: {} lanes, {} connecting, {} waiting",
+            "acquire timed out after {:.1} s ({}/{}: {} lanes, {} leased, {} connecting, {} waiting",
             self.waited.as_secs_f64(),
             stats.connections(),
             stats.connections_max,
             stats.lanes.len(),
+            stats.leases.len(),
             stats.connecting,
-            stats.waiting,
+            stats.waiting + stats.waiting_for_lease,
         )?;
         if let Some(failure) = &self.last_connect_failure {
             write!(f, "; last connect error: {failure}")?;
         }
-        f.write_str(")")
+        f.write_str(")")?;
+        for (number, lease) in stats.leases.iter().take(LEASES_NAMED_MAX).enumerate() {
+            f.write_str(if number == 0 { "; leased: " } else { ", " })?;
+            write!(f, "for {:.1} s at {}", lease.held_us as f64 / 1e6, lease.taken_at)?;
+        }
+        Ok(())
     }
 }
 
@@ -178,6 +192,9 @@ impl fmt::Display for Failure {
                 write!(f, "the reply is larger than {reply_bytes_max} bytes")
             }
             Failure::Refused(failure) => write!(f, "{failure}"),
+            Failure::NoTransaction => f.write_str(
+                "the server has ended the transaction (rolled it back, or committed it with a statement that does so)",
+            ),
             Failure::Closed => f.write_str("the pool is closed"),
         }
     }

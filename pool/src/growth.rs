@@ -21,9 +21,12 @@ use crate::language::Language;
 use crate::plan::{Decision, Situation, decide};
 use crate::pool::{Growth, Inner};
 
-/// From this depth of the best lane on, one more lane is wanted: below it sharing costs less than one more server
-/// process.
-pub(crate) const GROW_DEPTH: usize = 4;
+/// From this depth of the best lane on, one more lane is wanted: nobody knows whether what is in flight on it is quick,
+/// and a server works on the statements of one connection one after the other.
+pub(crate) const GROW_DEPTH: usize = 1;
+
+/// A connect under way is waited for so long where a lane that is stalled could have been taken.
+const HOPE_US: u64 = 250_000;
 
 /// Growth is considered at most this often; it takes a lock that all threads share.
 const CONSIDER_INTERVAL_US: u64 = 1_000;
@@ -53,10 +56,15 @@ impl Site {
 
 impl<L: Language> Inner<L> {
     /// Called with every statement, for the lane that was chosen: cheap unless one more lane is wanted.
-    pub(crate) fn consider_growth(self: &Arc<Self>, lanes: usize, chosen: &Lane<L>, caller: u32, now_us: u64) {
+    pub(crate) fn consider_growth(
+        self: &Arc<Self>,
+        lanes: usize,
+        chosen: &Lane<L>,
+        stalled: bool,
+        caller: u32,
+        now_us: u64,
+    ) {
         let foreign = chosen.home() != caller && chosen.home() != home::SHARED;
-        // All others are as stalled as the one that was chosen: whoever comes next should find one that is not.
-        let stalled = chosen.oldest_age_us(now_us) > self.route.oldest_age_soft_us;
         let wanted = chosen.depth() >= GROW_DEPTH || foreign || stalled;
         if !wanted || (lanes == 1 && self.limits.connections_max == 1) {
             return;
@@ -71,28 +79,62 @@ impl<L: Language> Inner<L> {
         self.ensure_lane();
     }
 
+    /// Whether one more lane is under way, or will be if it is asked for, and there is reason to hope for it.
+    #[cold]
+    pub(crate) fn may_grow(&self) -> bool {
+        let Some((_, single)) = home::runtime() else { return false };
+        let home = if single { home::thread_number() } else { home::SHARED };
+        let growth = self.growth();
+        if growth.failures > 0 {
+            return false;
+        }
+        if growth.connecting > 0 {
+            return self.now_us() < growth.connecting_since_us + HOPE_US;
+        }
+        let lane_homes: Vec<u32> = self.lanes.load().iter().map(|lane| lane.home()).collect();
+        let connections_max = self.limits.connections_max;
+        let situation = Situation {
+            connections_max,
+            connecting: 0,
+            leased: growth.leases.held.len(),
+            lane_homes: &lane_homes,
+            home,
+            for_lease: false,
+            down: false,
+        };
+        decide(&situation) == Decision::Connect
+    }
+
     /// Opens one more lane from here, if the plan says so.
     #[cold]
     pub(crate) fn ensure_lane(self: &Arc<Self>) {
         if let Some(site) = Site::here() {
-            self.open_lane(site);
+            self.open_lane(site, false);
+        }
+    }
+
+    /// The same for somebody who wants a lease: whichever thread has how many.
+    #[cold]
+    pub(crate) fn ensure_lane_for_lease(self: &Arc<Self>) {
+        if let Some(site) = Site::here() {
+            self.open_lane(site, true);
         }
     }
 
     /// The same, when the runtime of this very code is ending.
     pub(crate) fn ensure_lane_elsewhere(self: &Arc<Self>) {
         if let Some(site) = Site::background() {
-            self.open_lane(site);
+            self.open_lane(site, false);
         }
     }
 
-    fn open_lane(self: &Arc<Self>, site: Site) {
-        let Some(task) = self.begin_opening(site.home) else { return };
+    fn open_lane(self: &Arc<Self>, site: Site, for_lease: bool) {
+        let Some(task) = self.begin_opening(site.home, for_lease) else { return };
         site.runtime.spawn(task.run(site.home));
     }
 
     /// Decides, and takes the place of one connect that is under way.
-    fn begin_opening(self: &Arc<Self>, home: u32) -> Option<Opening<L>> {
+    fn begin_opening(self: &Arc<Self>, home: u32, for_lease: bool) -> Option<Opening<L>> {
         let mut growth = self.growth();
         if self.closing.load(Ordering::SeqCst) {
             return None;
@@ -102,8 +144,10 @@ impl<L: Language> Inner<L> {
         let decision = decide(&Situation {
             connections_max: self.limits.connections_max,
             connecting: growth.connecting,
+            leased: growth.leases.held.len(),
             lane_homes: &lane_homes,
             home,
+            for_lease,
             down: growth.failures > 0,
         });
         let from = match decision {
@@ -114,6 +158,9 @@ impl<L: Language> Inner<L> {
                 Some(Arc::clone(candidates.min_by_key(|lane| lane.depth())?))
             }
         };
+        if growth.connecting == 0 {
+            growth.connecting_since_us = self.now_us();
+        }
         growth.connecting += 1;
         self.alive.fetch_add(1, Ordering::SeqCst);
         drop(growth);
@@ -141,9 +188,12 @@ impl<L: Language> Inner<L> {
         let mut growth = self.growth();
         self.step_back(&mut growth);
         growth.last_failure = Some(Arc::clone(failure));
+        drop(growth);
+        // Whoever waited for this rather than behind something slow goes there after all.
+        self.grant();
     }
 
-    fn step_back(&self, growth: &mut Growth) {
+    fn step_back(&self, growth: &mut Growth<L>) {
         growth.failures = growth.failures.saturating_add(1);
         growth.retry_at_us = self.now_us() + backoff::delay(growth.failures, home::random()).as_micros() as u64;
     }
@@ -191,10 +241,11 @@ impl<L: Language> Opening<L> {
                 Err(PoolError::Backend(failure)) => {
                     self.pool.note_failure(&failure);
                     if failure.is_fatal() {
+                        self.pool.refuse_leases(&failure);
                         self.pool.waiters.fail_all(&Failure::Refused(failure));
                         return;
                     }
-                    if self.pool.waiters.present() == 0 {
+                    if !self.pool.is_waited_for() {
                         return;
                     }
                 }
@@ -211,7 +262,10 @@ impl<L: Language> Opening<L> {
         let lane_homes: Vec<u32> = self.pool.lanes.load().iter().map(|lane| lane.home()).collect();
         let connecting = growth.connecting.saturating_sub(1);
         let connections_max = self.pool.limits.connections_max;
-        let situation = Situation { connections_max, connecting, lane_homes: &lane_homes, home, down: false };
+        let leased = growth.leases.held.len();
+        let for_lease = growth.leases.waiting() > 0;
+        let situation =
+            Situation { connections_max, connecting, leased, lane_homes: &lane_homes, home, for_lease, down: false };
         decide(&situation) == Decision::Connect
     }
 
@@ -232,13 +286,12 @@ impl<L: Language> Opening<L> {
         }
         growth.next_lane += 1;
         let lane = Arc::new(Lane::new(growth.next_lane, home, &pool.limits.lane, in_flight_max, prepared));
-        let mut lanes = Vec::clone(&pool.lanes.load());
-        lanes.push(Arc::clone(&lane));
-        pool.lanes.store(Arc::new(lanes));
+        pool.list(&lane);
         growth.connecting -= 1;
         self.became_lane = true;
         drop(growth);
-        tokio::spawn(Driver::new(Arc::clone(&pool), lane, seat, socket, inbound, round_trip_us).run());
+        tokio::spawn(Driver::new(Arc::clone(&pool), Arc::clone(&lane), seat, socket, inbound, round_trip_us).run());
+        pool.offer_new(&lane);
         pool.grant();
         if pool.waiters.waiting() > 0 {
             pool.ensure_lane();
@@ -258,7 +311,7 @@ impl<L: Language> Drop for Opening<L> {
         };
         self.pool.alive.fetch_sub(1, Ordering::SeqCst);
         self.pool.ended.notify_waiters();
-        if self.pool.waiters.present() > 0 && !refused {
+        if self.pool.is_waited_for() && !refused {
             self.pool.ensure_lane_elsewhere();
         }
     }

@@ -10,13 +10,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::error::{Failure, Loss, LossCause};
 use crate::home;
 use crate::language::{Language, Preparation, StatementId};
-use crate::limits::LaneLimits;
+use crate::limits::{LEASE_WAITERS_MAX, LaneLimits};
 use crate::pipeline::{FULL_WRITE_BYTES, Outcome, Pipeline, Refusal, SlotKey};
 use crate::prepared::{Prepared, Readiness, Standing};
 use crate::route::{Nearness, View};
 use crate::stats::{LaneCounters, LaneStats};
+use crate::tenancy::{Tenancy, Tenant};
 
 /// One statement, or several of one caller, with exactly one reply.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +27,18 @@ pub(crate) struct Submission<'a> {
     pub(crate) preparations: &'a [&'a Preparation],
     /// The encoded statement.
     pub(crate) payload: &'a [u8],
+}
+
+impl Submission<'_> {
+    /// All of it was quick of late. What has not been answered yet is not known to be.
+    pub(crate) fn is_quick(&self) -> bool {
+        !self.preparations.is_empty() && self.preparations.iter().all(|preparation| preparation.pace.is_quick())
+    }
+
+    /// Some of it was slow of late.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.preparations.iter().any(|preparation| preparation.pace.is_slow())
+    }
 }
 
 /// What came of a submission.
@@ -44,6 +58,8 @@ pub(crate) enum AfterDrain {
     Close,
     /// Give the warm connection back to the budget, for whoever waits for one.
     HandOver,
+    /// Go to whoever waits for a lease, and stay where it is driven.
+    Lease,
 }
 
 /// What is behind the lane's lock.
@@ -57,8 +73,11 @@ pub(crate) struct Shared {
     new_preparations: Vec<(u64, StatementId)>,
     pub(crate) driver: Option<Waker>,
     pub(crate) after_drain: AfterDrain,
-    /// The pool's patience is over: the driver ends the lane with what is in flight.
-    pub(crate) killed: bool,
+    /// Why the driver is to end the lane with what is in flight.
+    pub(crate) killed: Option<LossCause>,
+    pub(crate) tenancy: Tenancy,
+    /// What became of the connection, once it was lost.
+    pub(crate) lost: Option<Arc<Loss>>,
     /// What has come is to be fetched, however little it is.
     pub(crate) fetch: bool,
 }
@@ -73,6 +92,8 @@ struct Load {
     oldest_since_us: AtomicU64,
     service_us: AtomicU64,
     writes_soon: AtomicBool,
+    drains_for_lease: AtomicBool,
+    slow: AtomicBool,
     collects: AtomicBool,
 }
 
@@ -108,7 +129,9 @@ impl<L: Language> Lane<L> {
                 new_preparations: Vec::new(),
                 driver: None,
                 after_drain: AfterDrain::Close,
-                killed: false,
+                killed: None,
+                tenancy: Tenancy::default(),
+                lost: None,
                 fetch: false,
             }),
             load: Load { open: AtomicBool::new(true), ..Load::default() },
@@ -137,9 +160,13 @@ impl<L: Language> Lane<L> {
         let load = &self.load;
         // Who waits for a preparation has no place in the pipeline yet, and needs one as well.
         let crowded = shared.prepared.waiting() >= self.in_flight_max;
-        load.open.store(pipeline.admits().is_ok() && !crowded, Ordering::Relaxed);
+        let public = shared.tenancy.tenant == Tenant::PUBLIC;
+        load.open.store(public && pipeline.admits().is_ok() && !crowded, Ordering::Relaxed);
+        let drains_for_lease = !pipeline.is_open() && shared.after_drain == AfterDrain::Lease;
+        load.drains_for_lease.store(drains_for_lease, Ordering::Relaxed);
         load.depth.store(pipeline.depth() as u32, Ordering::Relaxed);
         load.oldest_since_us.store(pipeline.oldest_since_us().unwrap_or(0), Ordering::Relaxed);
+        load.slow.store(pipeline.has_slow(), Ordering::Relaxed);
         load.writes_soon.store(pipeline.unsent_bytes() > 0, Ordering::Relaxed);
     }
 
@@ -197,20 +224,35 @@ impl<L: Language> Lane<L> {
             open: load.open.load(Ordering::Relaxed),
             depth: load.depth.load(Ordering::Relaxed) as usize,
             oldest_age_us: self.oldest_age_us(now_us),
+            slow: load.slow.load(Ordering::Relaxed),
             service_us: load.service_us.load(Ordering::Relaxed),
         }
     }
 
-    /// Queues a statement, or what has to come before it. `waker` is woken when there is something new.
+    /// Whether it takes nothing new so that it can be leased.
+    pub(crate) fn drains_for_lease(&self) -> bool {
+        self.load.drains_for_lease.load(Ordering::Relaxed)
+    }
+
+    /// Queues a statement, or what has to come before it. `waker` is woken when there is something new, or when there is
+    /// room for a lease's statement that was refused for want of it.
     pub(crate) fn submit(
         self: &Arc<Self>,
         submission: Submission<'_>,
+        tenant: Tenant,
         waker: Waker,
-        now_us: impl FnOnce() -> u64,
+        now_us: impl Fn() -> u64,
     ) -> Result<Submitted<L>, Refusal> {
         let mut epoch = 0;
         let mut guard = self.lock();
         let shared = &mut *guard;
+        if shared.tenancy.tenant != tenant {
+            return Err(Refusal::NotOpen);
+        }
+        if tenant != Tenant::PUBLIC {
+            shared.admit_tenant(&waker)?;
+        }
+        let unsent_bytes = shared.pipeline.unsent_bytes();
         let mut handle = None;
         if L::SERVER_NAMES_STATEMENTS
             && let [Preparation { id: Some(id), bytes, .. }] = submission.preparations
@@ -229,9 +271,10 @@ impl<L: Language> Lane<L> {
                 }
             }
         }
+        let lead = shared.take_lead::<L>(&now_us);
         let prepared = &mut shared.prepared;
-        let unsent_bytes = shared.pipeline.unsent_bytes();
         let append = |out: &mut Vec<u8>| {
+            lead.iter().for_each(|lead| out.extend_from_slice(lead));
             if !L::SERVER_NAMES_STATEMENTS {
                 append_preparations::<L>(prepared, submission.preparations, out);
             }
@@ -242,10 +285,12 @@ impl<L: Language> Lane<L> {
                 L::fill_in(&mut out[begins_at..], handle);
             }
         };
-        let key = shared.pipeline.submit(append, waker, now_us)?;
+        let slow = submission.is_slow();
+        let key = shared.pipeline.submit(append, waker, slow, now_us)?;
         shared.submitted += 1;
         self.let_go(guard, unsent_bytes);
-        Ok(Submitted::Statement(Answer { origin: Some(Origin { lane: Arc::clone(self), epoch }), key }))
+        let origin = Origin { lane: Arc::clone(self), epoch, led: !lead.is_empty() };
+        Ok(Submitted::Statement(Answer { origin: Some(origin), key }))
     }
 
     /// Queues the preparation of a statement that the server will name.
@@ -256,12 +301,14 @@ impl<L: Language> Lane<L> {
         id: StatementId,
         bytes: &[u8],
         waker: Waker,
-        now_us: impl FnOnce() -> u64,
+        now_us: impl Fn() -> u64,
     ) -> Result<Answer<L>, Refusal> {
         let shared = &mut *guard;
-        let prepared = &mut shared.prepared;
         let unsent_bytes = shared.pipeline.unsent_bytes();
+        let lead = shared.take_lead::<L>(&now_us);
+        let prepared = &mut shared.prepared;
         let append = |out: &mut Vec<u8>| {
+            lead.iter().for_each(|lead| out.extend_from_slice(lead));
             if let Some(doubtful) = prepared.insert_pending(id) {
                 L::append_forget(id, doubtful, out);
             }
@@ -270,12 +317,60 @@ impl<L: Language> Lane<L> {
             }
             out.extend_from_slice(bytes);
         };
-        let key = shared.pipeline.submit(append, waker, now_us)?;
+        let key = shared.pipeline.submit(append, waker, false, now_us)?;
         shared.new_preparations.push((shared.submitted, id));
         shared.submitted += 1;
         let epoch = shared.prepared.epoch();
         self.let_go(guard, unsent_bytes);
-        Ok(Answer { origin: Some(Origin { lane: Arc::clone(self), epoch }), key })
+        Ok(Answer { origin: Some(Origin { lane: Arc::clone(self), epoch, led: !lead.is_empty() }), key })
+    }
+
+    /// Queues a message of the pool's own that has one reply, when there is room for it. `None`: the connection is not this
+    /// tenant's any more, or it is lost.
+    pub(crate) fn poll_send(
+        self: &Arc<Self>,
+        cx: &Context<'_>,
+        message: &[u8],
+        tenant: Tenant,
+        now_us: u64,
+    ) -> Poll<Option<Answer<L>>> {
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        if shared.tenancy.tenant != tenant {
+            return Poll::Ready(None);
+        }
+        let unsent_bytes = shared.pipeline.unsent_bytes();
+        let append = |out: &mut Vec<u8>| out.extend_from_slice(message);
+        match shared.pipeline.submit(append, cx.waker().clone(), false, || now_us) {
+            Ok(key) => {
+                shared.submitted += 1;
+                let epoch = shared.prepared.epoch();
+                self.let_go(guard, unsent_bytes);
+                let origin = Origin { lane: Arc::clone(self), epoch, led: false };
+                Poll::Ready(Some(Answer { origin: Some(origin), key }))
+            }
+            Err(Refusal::Full) if shared.tenancy.wait_for_room(cx.waker()).is_ok() => Poll::Pending,
+            Err(_) => Poll::Ready(None),
+        }
+    }
+
+    /// Queues a message with one reply that nobody waits for, whatever room there is; where only one may be in flight and
+    /// one is, the tenant's transaction counts as lost instead.
+    pub(crate) fn send_unheard(&self, message: &[u8], tenant: Tenant, now_us: u64) {
+        let mut guard = self.lock();
+        let shared = &mut *guard;
+        if shared.tenancy.tenant != tenant {
+            return;
+        }
+        if self.in_flight_max == 1 && shared.pipeline.depth() > 0 {
+            shared.tenancy.lose_transaction();
+            return;
+        }
+        let unsent_bytes = shared.pipeline.unsent_bytes();
+        if shared.pipeline.submit_abandoned(|out| out.extend_from_slice(message), now_us) {
+            shared.submitted += 1;
+            self.let_go(guard, unsent_bytes);
+        }
     }
 
     /// Ends what was done under the lock, when so many bytes were unsent before: wakes the driver for the first, and once
@@ -324,12 +419,25 @@ impl<L: Language> Lane<L> {
     }
 
     /// Ends the lane now.
-    pub(crate) fn kill(&self) {
+    pub(crate) fn kill(&self, cause: LossCause) {
         let mut shared = self.lock();
-        shared.killed = true;
+        shared.killed.get_or_insert(cause);
         let driver = shared.driver.clone();
         drop(shared);
         driver.inspect(Waker::wake_by_ref);
+    }
+
+    /// Why a lease's statement was not taken.
+    #[cold]
+    pub(crate) fn failure(&self, refusal: Refusal) -> Failure {
+        let lost = self.lock().lost.clone();
+        match (refusal, lost) {
+            (Refusal::NoTransaction, _) => Failure::NoTransaction,
+            (Refusal::Crowded, _) => Failure::TooManyWaiters { waiters_max: LEASE_WAITERS_MAX },
+            (_, Some(loss)) => Failure::Lost { sent: false, loss },
+            // The lease has gone back.
+            (_, None) => Failure::Closed,
+        }
     }
 
     pub(crate) fn stats(&self, now_us: u64) -> LaneStats {
@@ -379,6 +487,8 @@ fn append_preparations<L: Language>(prepared: &mut Prepared, preparations: &[&Pr
 pub(crate) struct Origin<L> {
     pub(crate) lane: Arc<Lane<L>>,
     pub(crate) epoch: u64,
+    /// What leads a lease's statements is answered in front of it, in the same reply.
+    pub(crate) led: bool,
 }
 
 /// The outcome of a queued statement. Dropping it abandons the statement: it runs, and its reply is read and
@@ -413,6 +523,69 @@ impl<L: Language> Drop for Answer<L> {
 }
 
 impl Shared {
+    /// Nobody uses it, and anybody may.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.tenancy.tenant == Tenant::PUBLIC && self.killed.is_none() && self.is_at_rest()
+    }
+
+    /// It takes statements, and has nothing to do.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.pipeline.is_open()
+            && self.pipeline.depth() == 0
+            && self.pipeline.unsent_bytes() == 0
+            && self.prepared.waiting() == 0
+    }
+
+    /// Whether a lease's statement may be queued now; if there is no room for it yet, `waker` is kept.
+    fn admit_tenant(&mut self, waker: &Waker) -> Result<(), Refusal> {
+        let depth = self.pipeline.depth();
+        let tenancy = &mut self.tenancy;
+        if tenancy.has_lost_its_transaction(depth) {
+            return Err(Refusal::NoTransaction);
+        }
+        let admitted = match self.pipeline.admits() {
+            Ok(()) if tenancy.one_at_a_time && depth > 0 => Err(Refusal::Full),
+            admitted => admitted,
+        };
+        if admitted == Err(Refusal::Full) {
+            tenancy.wait_for_room(waker)?;
+        }
+        admitted
+    }
+
+    /// What goes in front of a lease's next statement. Where it is answered by itself, it is queued here.
+    fn take_lead<L: Language>(&mut self, now_us: impl Fn() -> u64) -> Vec<Box<[u8]>> {
+        let lead = self.tenancy.take_lead();
+        if !L::LEAD_HAS_OWN_REPLY {
+            return lead;
+        }
+        for part in lead {
+            let append = |out: &mut Vec<u8>| out.extend_from_slice(&part);
+            // Its outcome is looked at with the statement's, which comes behind it.
+            if let Ok(key) = self.pipeline.submit(append, Waker::noop().clone(), false, &now_us) {
+                self.submitted += 1;
+                self.tenancy.lead_keys.push(key);
+            }
+        }
+        Vec::new()
+    }
+
+    /// What came of the lead, where it has replies of its own and nobody has asked yet: the first that failed, else the
+    /// last.
+    pub(crate) fn lead_outcome(&mut self) -> Option<Outcome> {
+        let mut found = None;
+        for key in std::mem::take(&mut self.tenancy.lead_keys) {
+            match self.pipeline.poll(key, Waker::noop()) {
+                Poll::Ready(Outcome::Reply { failed: false, .. }) => {}
+                Poll::Ready(outcome) => {
+                    found.get_or_insert(outcome);
+                }
+                Poll::Pending => self.pipeline.abandon(key),
+            }
+        }
+        found
+    }
+
     /// Takes what was queued since the last time: bytes, and which of them are preparations.
     pub(crate) fn take_unsent(&mut self, buffer: &mut Vec<u8>, preparations: &mut VecDeque<(u64, StatementId)>) {
         self.pipeline.take_unsent(buffer);

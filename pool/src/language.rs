@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::pace::Pace;
 use crate::tls::{TlsFailure, TlsPeer, TlsRequest};
 
 /// A database's wire protocol, with the settings one pool logs in with.
@@ -55,6 +56,25 @@ pub trait Language: Send + Sync + Sized + 'static {
 
     /// Writes the server's name for a statement into the messages that run it.
     fn fill_in(_messages: &mut [u8], _handle: Handle) {}
+
+    /// What goes in front of the first statement of a lease's transaction is answered by a reply of its own; else the
+    /// reply to the statement begins with it.
+    const LEAD_HAS_OWN_REPLY: bool = false;
+
+    /// The reply to a statement, without the answer to what led it. Where that failed, the whole.
+    fn strip_lead(reply: Bytes) -> Bytes {
+        reply
+    }
+
+    /// Ends any transaction without committing it. One reply.
+    fn rollback() -> Vec<u8>;
+
+    /// Makes a session as it was after log-in: messages with one reply each. Prepared statements are kept where the server
+    /// can do that, unless it is told to forget them.
+    fn reset(&self, forget_prepared: bool) -> Vec<Vec<u8>>;
+
+    /// Whether [`reset`](Language::reset) always makes the server forget prepared statements.
+    const RESET_FORGETS_PREPARED: bool = false;
 
     /// What is written before an orderly close.
     fn farewell() -> &'static [u8];
@@ -233,4 +253,6 @@ pub struct Preparation {
     /// Where in `bytes` the message begins that asks what it is. That part alone precedes a statement that is prepared,
     /// until somebody has confirmed that it is there what it is known to be.
     pub describe_at: usize,
+    /// What is known of how long the statement takes.
+    pub pace: Pace,
 }

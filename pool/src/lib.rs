@@ -37,6 +37,7 @@
 
 pub mod backoff;
 mod budget;
+mod cancel;
 mod connect;
 mod driver;
 mod error;
@@ -45,13 +46,16 @@ mod home;
 pub mod inbound;
 mod lane;
 mod language;
+mod lease;
 mod limits;
 mod low_water;
+mod pace;
 pub mod pipeline;
 mod plan;
 mod pool;
 mod prepared;
 mod registry;
+mod restore;
 pub mod route;
 mod run;
 pub mod settings;
@@ -59,6 +63,7 @@ mod socket;
 mod statements;
 mod stats;
 mod submit;
+mod tenancy;
 mod tls;
 mod waiters;
 mod watch;
@@ -68,11 +73,13 @@ pub use language::{
     Address, End, Expected, Framed, Framer, Handle, Language, Login, LoginFailure, LoginStep, PeerFault, Preparation,
     StatementId,
 };
+pub use lease::Lease;
 pub use limits::{LaneLimits, PoolLimits};
+pub use pace::Pace;
 pub use pipeline::Outcome;
 pub use pool::Pool;
 pub use registry::Registry;
 pub use run::{Answered, Flight};
 pub use statements::{Learning, Lesson, Lookup, Statements, Waiting};
-pub use stats::{LaneStats, PoolStats};
+pub use stats::{LaneStats, LeaseStats, PoolStats};
 pub use tls::{TlsFailure, TlsIdentity, TlsPeer, TlsRequest, TlsRoots, TlsSettings, TlsVerification, TlsVersion};

@@ -62,6 +62,9 @@ pub(crate) const PREPARATION_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// struggling to come up.
 pub(crate) const CONNECTS_MAX: usize = 2;
 
+/// Statements of one lease that wait for room on its connection; one more gets an error at once.
+pub(crate) const LEASE_WAITERS_MAX: usize = 10_000;
+
 /// The read buffer of a lane. One read takes all that a busy server has sent since the last turn.
 pub(crate) const READ_BUFFER_BYTES: usize = 64 * 1024;
 

@@ -34,6 +34,8 @@ pub enum Outcome {
         bytes: Bytes,
         /// Whether it holds an error.
         failed: bool,
+        /// Whether the server took long for it, with nothing else of this connection to do.
+        slow: bool,
     },
     /// The reply was larger than the lane buffers; it was read and dropped.
     TooLarge,
@@ -60,6 +62,10 @@ pub enum Refusal {
     Full,
     /// It takes nothing any more: it drains, or its connection is lost.
     NotOpen,
+    /// It would run outside of the transaction that it belongs to: the server has ended that.
+    NoTransaction,
+    /// Too many wait for room on it already.
+    Crowded,
 }
 
 #[derive(Debug)]
@@ -75,6 +81,8 @@ enum SlotState {
 #[repr(align(64))]
 struct Slot {
     generation: u32,
+    /// Known to be slow.
+    slow: bool,
     /// Where in the connection's outgoing stream the statement begins.
     begins_at: u64,
     state: SlotState,
@@ -100,6 +108,8 @@ pub struct Pipeline {
     slots: Vec<Slot>,
     vacant: Vec<u32>,
     in_flight: VecDeque<u32>,
+    /// How many of those in flight are known to be slow.
+    slow_in_flight: usize,
     /// When the oldest statement in flight became the oldest.
     oldest_since_us: u64,
     phase: Phase,
@@ -117,6 +127,7 @@ impl Pipeline {
             slots: Vec::new(),
             vacant: Vec::new(),
             in_flight: VecDeque::new(),
+            slow_in_flight: 0,
             oldest_since_us: 0,
             phase: Phase::Open,
         }
@@ -137,7 +148,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Queues one statement: `append` adds its bytes, and a slot is pushed for its one reply.
+    /// Queues one statement, known to be slow or not: `append` adds its bytes, and a slot is pushed for its one reply.
     ///
     /// # Errors
     ///
@@ -146,6 +157,7 @@ impl Pipeline {
         &mut self,
         append: impl FnOnce(&mut Vec<u8>),
         waker: Waker,
+        slow: bool,
         now_us: impl FnOnce() -> u64,
     ) -> Result<SlotKey, Refusal> {
         self.admits()?;
@@ -154,10 +166,28 @@ impl Pipeline {
         if self.in_flight.is_empty() {
             self.oldest_since_us = now_us();
         }
-        let index = self.occupy(begins_at, SlotState::Waiting(waker));
+        let index = self.occupy(begins_at, SlotState::Waiting(waker), slow);
         self.in_flight.push_back(index);
+        self.slow_in_flight += usize::from(slow);
         self.unsent_statements += 1;
         Ok(SlotKey { index, generation: self.slots[index as usize].generation })
+    }
+
+    /// Queues one statement whose reply nobody waits for, whatever room there is: what undoes something is not refused for
+    /// want of it. `false`: nothing is taken any more.
+    pub fn submit_abandoned(&mut self, append: impl FnOnce(&mut Vec<u8>), now_us: u64) -> bool {
+        if !self.is_open() {
+            return false;
+        }
+        let begins_at = self.taken + self.unsent.len() as u64;
+        append(&mut self.unsent);
+        if self.in_flight.is_empty() {
+            self.oldest_since_us = now_us;
+        }
+        let index = self.occupy(begins_at, SlotState::Abandoned, false);
+        self.in_flight.push_back(index);
+        self.unsent_statements += 1;
+        true
     }
 
     /// Queues bytes that nothing is answered to, behind what is queued. Nothing happens when nothing is taken any more.
@@ -167,16 +197,17 @@ impl Pipeline {
         }
     }
 
-    fn occupy(&mut self, begins_at: u64, state: SlotState) -> u32 {
+    fn occupy(&mut self, begins_at: u64, state: SlotState, slow: bool) -> u32 {
         match self.vacant.pop() {
             Some(index) => {
                 let slot = &mut self.slots[index as usize];
                 slot.begins_at = begins_at;
+                slot.slow = slow;
                 slot.state = state;
                 index
             }
             None => {
-                self.slots.push(Slot { generation: 0, begins_at, state });
+                self.slots.push(Slot { generation: 0, slow, begins_at, state });
                 (self.slots.len() - 1) as u32
             }
         }
@@ -250,6 +281,7 @@ impl Pipeline {
         let index = self.in_flight.pop_front().expect("a reply is completed only while one is owed");
         self.oldest_since_us = now_us;
         let slot = &mut self.slots[index as usize];
+        self.slow_in_flight -= usize::from(slot.slow);
         match std::mem::replace(&mut slot.state, SlotState::Done(outcome)) {
             SlotState::Waiting(waker) => wake.push(waker),
             SlotState::Abandoned => {
@@ -265,7 +297,7 @@ impl Pipeline {
     pub fn complete_early(&mut self, outcome: Outcome, wake: &mut Vec<Waker>) {
         let Some(&index) = self.in_flight.front() else { return };
         let slot = &mut self.slots[index as usize];
-        let begins_at = slot.begins_at;
+        let (begins_at, slow) = (slot.begins_at, slot.slow);
         match std::mem::replace(&mut slot.state, SlotState::Done(outcome)) {
             SlotState::Waiting(waker) => wake.push(waker),
             other => {
@@ -273,7 +305,7 @@ impl Pipeline {
                 return;
             }
         }
-        let swallower = self.occupy(begins_at, SlotState::Abandoned);
+        let swallower = self.occupy(begins_at, SlotState::Abandoned, slow);
         if let Some(front) = self.in_flight.front_mut() {
             *front = swallower;
         }
@@ -324,6 +356,13 @@ impl Pipeline {
             && backlog as u64 * service_us >= round_trip_us.saturating_mul(2)
     }
 
+    /// Takes statements again after a drain that came to its end.
+    pub fn reopen(&mut self) {
+        if matches!(self.phase, Phase::Draining) {
+            self.phase = Phase::Open;
+        }
+    }
+
     /// Whether new statements are taken, limits aside.
     pub fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open)
@@ -332,6 +371,11 @@ impl Pipeline {
     /// Whether it drains and nothing is left to do.
     pub fn is_drained(&self) -> bool {
         matches!(self.phase, Phase::Draining) && self.in_flight.is_empty() && self.unsent.is_empty()
+    }
+
+    /// Whether any statement in flight is known to be slow.
+    pub fn has_slow(&self) -> bool {
+        self.slow_in_flight > 0
     }
 
     /// Statements in flight.

@@ -12,10 +12,14 @@ pub(crate) struct Situation<'a> {
     pub(crate) connections_max: usize,
     /// Connections under way.
     pub(crate) connecting: usize,
+    /// Connections that are leased.
+    pub(crate) leased: usize,
     /// The homes of the lanes, one entry for each lane.
     pub(crate) lane_homes: &'a [u32],
     /// The home that asks.
     pub(crate) home: u32,
+    /// It is for a lease, which belongs to whoever asks for it, on whichever thread.
+    pub(crate) for_lease: bool,
     /// The server could not be reached of late: a single prober at a time.
     pub(crate) down: bool,
 }
@@ -33,7 +37,7 @@ pub(crate) enum Decision {
 
 /// Decides for one home that could use another lane.
 pub(crate) fn decide(situation: &Situation<'_>) -> Decision {
-    let &Situation { connections_max, connecting, lane_homes, home, down } = situation;
+    let &Situation { connections_max, connecting, leased, lane_homes, home, for_lease, down } = situation;
     if connecting >= if down { 1 } else { CONNECTS_MAX } {
         return Decision::Wait;
     }
@@ -42,9 +46,9 @@ pub(crate) fn decide(situation: &Situation<'_>) -> Decision {
     let mut homes: Vec<u32> = lane_homes.iter().copied().chain([home]).collect();
     homes.sort_unstable();
     homes.dedup();
-    if lane_homes.len() + connecting < connections_max {
+    if lane_homes.len() + leased + connecting < connections_max {
         let share = connections_max.div_ceil(homes.len());
-        return if own < share { Decision::Connect } else { Decision::Wait };
+        return if own < share || for_lease { Decision::Connect } else { Decision::Wait };
     }
     let share = connections_max / homes.len();
     if own >= share {
@@ -66,7 +70,18 @@ mod tests {
     #[test]
     fn table() {
         let situation = |connections_max, connecting, lane_homes, home, down| {
-            decide(&Situation { connections_max, connecting, lane_homes, home, down })
+            decide(&Situation { connections_max, connecting, leased: 0, lane_homes, home, for_lease: false, down })
+        };
+        let with_leases = |leased, lane_homes, for_lease| {
+            decide(&Situation {
+                connections_max: 4,
+                connecting: 0,
+                leased,
+                lane_homes,
+                home: 1,
+                for_lease,
+                down: false,
+            })
         };
         for (name, decision, expected) in [
             ("the first lane", situation(8, 0, &[], 1, false), Decision::Connect),
@@ -81,6 +96,8 @@ mod tests {
             ("up to its share", situation(4, 0, &[1, 1, 2, 2], 2, false), Decision::Wait),
             ("from the richest", situation(6, 0, &[1, 1, 2, 2, 2, 2], 3, false), Decision::TakeOver(2)),
             ("more homes than connections", situation(2, 0, &[1, 2], 3, false), Decision::Wait),
+            ("leases count", with_leases(2, &[1, 1], true), Decision::Wait),
+            ("a lease is nobody's share", with_leases(1, &[1, 1], true), Decision::Connect),
             ("one connection stays where it is", situation(1, 0, &[1], 2, false), Decision::Wait),
         ] {
             assert_eq!(decision, expected, "{name}");

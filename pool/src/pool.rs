@@ -10,24 +10,42 @@ use tokio::sync::Notify;
 
 use crate::budget::Budget;
 use crate::connect::within;
-use crate::error::{AcquireTimeout, ConnectFailure, Failure};
+use crate::error::{AcquireTimeout, ConnectFailure, Failure, LossCause};
 use crate::home;
 use crate::lane::{AfterDrain, Lane};
 use crate::language::Language;
+use crate::lease::Leases;
 use crate::limits::PoolLimits;
 use crate::route;
 use crate::stats::{PoolCounters, PoolStats};
+use crate::tenancy::Tenant;
 use crate::waiters::Waiters;
 
 /// The state behind the decision to open connections.
-#[derive(Debug, Default)]
-pub(crate) struct Growth {
+pub(crate) struct Growth<L: Language> {
     pub(crate) connecting: usize,
+    /// Since when any connect has been under way.
+    pub(crate) connecting_since_us: u64,
     /// Attempts since a new connection last answered something: those that failed, and connections that ended unused.
     pub(crate) failures: u32,
     pub(crate) retry_at_us: u64,
     pub(crate) last_failure: Option<Arc<ConnectFailure>>,
     pub(crate) next_lane: u64,
+    pub(crate) leases: Leases<L>,
+}
+
+impl<L: Language> Default for Growth<L> {
+    fn default() -> Growth<L> {
+        Growth {
+            connecting: 0,
+            connecting_since_us: 0,
+            failures: 0,
+            retry_at_us: 0,
+            last_failure: None,
+            next_lane: 0,
+            leases: Leases::default(),
+        }
+    }
 }
 
 /// What all handles of a pool share.
@@ -37,7 +55,7 @@ pub(crate) struct Inner<L: Language> {
     pub(crate) budget: deadpool::managed::Pool<Budget<L>>,
     pub(crate) lanes: ArcSwap<Vec<Arc<Lane<L>>>>,
     /// Also serialises changes of `lanes`.
-    pub(crate) growth: Mutex<Growth>,
+    pub(crate) growth: Mutex<Growth<L>>,
     pub(crate) waiters: Arc<Waiters>,
     pub(crate) counters: PoolCounters,
     pub(crate) route: route::Limits,
@@ -66,6 +84,14 @@ impl<L: Language> Clone for Pool<L> {
 struct Open<L: Language> {
     inner: Arc<Inner<L>>,
     closed: AtomicBool,
+    /// The lease whose statements these are.
+    pin: Option<Pin<L>>,
+}
+
+/// The one connection that a lease's statements go to.
+pub(crate) struct Pin<L: Language> {
+    pub(crate) lane: Arc<Lane<L>>,
+    pub(crate) tenant: Tenant,
 }
 
 impl<L: Language> Drop for Open<L> {
@@ -77,7 +103,7 @@ impl<L: Language> Drop for Open<L> {
 impl<L: Language> Open<L> {
     /// Gives this open up, once.
     fn release(&self) {
-        if !self.closed.swap(true, Ordering::SeqCst) {
+        if self.pin.is_none() && !self.closed.swap(true, Ordering::SeqCst) {
             self.inner.leave();
         }
     }
@@ -113,7 +139,7 @@ impl<L: Language> Pool<L> {
             watched: AtomicBool::new(false),
             limits,
         };
-        Pool { open: Arc::new(Open { inner: Arc::new(inner), closed: AtomicBool::new(false) }) }
+        Pool { open: Arc::new(Open { inner: Arc::new(inner), closed: AtomicBool::new(false), pin: None }) }
     }
 
     /// One more open of a pool, unless its last one was closed.
@@ -124,7 +150,43 @@ impl<L: Language> Pool<L> {
         }
         *opens += 1;
         drop(opens);
-        Some(Pool { open: Arc::new(Open { inner, closed: AtomicBool::new(false) }) })
+        Some(Pool { open: Arc::new(Open { inner, closed: AtomicBool::new(false), pin: None }) })
+    }
+
+    /// A handle whose statements go to a lease's connection. It is no open of the pool.
+    pub(crate) fn pinned_to(inner: &Arc<Inner<L>>, lane: &Arc<Lane<L>>, tenant: Tenant) -> Pool<L> {
+        let inner = Arc::clone(inner);
+        let pin = Some(Pin { lane: Arc::clone(lane), tenant });
+        Pool { open: Arc::new(Open { inner, closed: AtomicBool::new(false), pin }) }
+    }
+
+    pub(crate) fn pin(&self) -> Option<&Pin<L>> {
+        self.open.pin.as_ref()
+    }
+
+    /// Whether its statements go to a lease's connection.
+    pub fn is_leased(&self) -> bool {
+        self.open.pin.is_some()
+    }
+
+    /// Whether its statements go to a lease's connection, on which the server says that a transaction is open.
+    pub fn is_in_transaction(&self) -> bool {
+        self.pin().is_some_and(|pin| !pin.lane.lock().tenancy.settled)
+    }
+
+    /// Whether its statements go to a lease on which a transaction was [begun](crate::Lease::begin) and not ended since.
+    pub fn expects_transaction(&self) -> bool {
+        self.pin().is_some_and(|pin| pin.lane.lock().tenancy.expects_transaction())
+    }
+
+    /// A lease's statement changes what may outlast the lease: it is reset when it is given back. `prepared`: as to prepared
+    /// statements as well.
+    pub fn changes_session(&self, prepared: bool) {
+        if let Some(pin) = self.pin() {
+            let mut shared = pin.lane.lock();
+            shared.tenancy.changed = true;
+            shared.tenancy.prepared_changed |= prepared;
+        }
     }
 
     pub(crate) fn inner(&self) -> &Arc<Inner<L>> {
@@ -163,8 +225,13 @@ impl<L: Language> Inner<L> {
         self.began.elapsed().as_micros() as u64 + 1
     }
 
-    pub(crate) fn growth(&self) -> MutexGuard<'_, Growth> {
+    pub(crate) fn growth(&self) -> MutexGuard<'_, Growth<L>> {
         self.growth.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether anybody waits for a connection to come.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.waiters.present() > 0 || self.growth().leases.waiting() > 0
     }
 
     /// Grants the room there is to those who wait. Cheap when nobody does.
@@ -174,10 +241,12 @@ impl<L: Language> Inner<L> {
         }
         let now_us = self.now_us();
         let lanes = self.lanes.load();
-        let room = lanes
-            .iter()
-            .map(|lane| (lane.in_flight_max, lane.view(home::SHARED, now_us)))
-            .filter(|(_, view)| view.open)
+        let views = lanes.iter().map(|lane| (lane.in_flight_max, lane.view(home::SHARED, now_us)));
+        let open = views.filter(|(_, view)| view.open);
+        // Room behind something slow is none while better is to come.
+        let mut hope = None;
+        let room = open
+            .filter(|(_, view)| !view.is_stalled(self.route) || !*hope.get_or_insert_with(|| self.may_grow()))
             .map(|(in_flight_max, view)| in_flight_max.saturating_sub(view.depth))
             .sum();
         self.waiters.grant(room);
@@ -193,18 +262,31 @@ impl<L: Language> Inner<L> {
     pub(crate) fn lane_ended(self: &Arc<Self>, runtime_ends: bool) {
         self.alive.fetch_sub(1, Ordering::SeqCst);
         self.ended.notify_waiters();
-        if self.waiters.present() > 0 {
+        if self.is_waited_for() {
             if runtime_ends { self.ensure_lane_elsewhere() } else { self.ensure_lane() }
         }
     }
 
-    /// Takes a lane out of the list.
+    /// Forgets a lane that has ended, or a lease's connection.
     pub(crate) fn remove_lane(&self, lane: &Arc<Lane<L>>) {
-        let _growth = self.growth();
+        let mut growth = self.growth();
+        self.unlist(lane);
+        growth.leases.remove(lane);
+        self.counters.retired.absorb(&lane.counters);
+    }
+
+    /// Takes a lane out of the list. Under the lock of `growth`.
+    pub(crate) fn unlist(&self, lane: &Arc<Lane<L>>) {
         let lanes = self.lanes.load();
         let rest = lanes.iter().filter(|other| !Arc::ptr_eq(other, lane)).cloned().collect();
         self.lanes.store(Arc::new(rest));
-        self.counters.retired.absorb(&lane.counters);
+    }
+
+    /// Puts a lane into the list. Under the lock of `growth`.
+    pub(crate) fn list(&self, lane: &Arc<Lane<L>>) {
+        let mut lanes = Vec::clone(&self.lanes.load());
+        lanes.push(Arc::clone(lane));
+        self.lanes.store(Arc::new(lanes));
     }
 
     /// One open fewer; the last one drains the pool.
@@ -215,10 +297,12 @@ impl<L: Language> Inner<L> {
             return;
         }
         drop(opens);
-        let growth = self.growth();
+        let mut growth = self.growth();
         self.closing.store(true, Ordering::SeqCst);
         let lanes = self.lanes.load_full();
+        let tell = growth.leases.fail_all(&Failure::Closed);
         drop(growth);
+        tell();
         self.budget.close();
         self.waiters.fail_all(&Failure::Closed);
         for lane in lanes.iter() {
@@ -230,8 +314,9 @@ impl<L: Language> Inner<L> {
     /// Waits until no connection is left; at the deadline ends those that are.
     async fn drained(&self, deadline: Duration) {
         if within(deadline, self.all_ended()).await.is_none() {
-            for lane in self.lanes.load().iter() {
-                lane.kill();
+            let held: Vec<_> = self.growth().leases.held.iter().map(|holder| Arc::clone(&holder.lane)).collect();
+            for lane in self.lanes.load().iter().chain(&held) {
+                lane.kill(LossCause::PoolClosed);
             }
         }
     }
@@ -255,15 +340,19 @@ impl<L: Language> Inner<L> {
         let growth = self.growth();
         let lanes = self.lanes.load();
         // Who takes a lane over has no place of his own until that lane has drained.
-        let connecting = growth.connecting.min(self.limits.connections_max.saturating_sub(lanes.len()));
+        let others = lanes.len() + growth.leases.held.len();
+        let connecting = growth.connecting.min(self.limits.connections_max.saturating_sub(others));
         let total = |of: fn(&crate::stats::LaneCounters) -> &crate::stats::Counter| {
-            of(&counters.retired).get() + lanes.iter().map(|lane| of(&lane.counters).get()).sum::<u64>()
+            let held = growth.leases.held.iter().map(|holder| &holder.lane);
+            of(&counters.retired).get() + lanes.iter().chain(held).map(|lane| of(&lane.counters).get()).sum::<u64>()
         };
         PoolStats {
             connections_max: self.limits.connections_max,
             lanes: lanes.iter().map(|lane| lane.stats(now_us)).collect(),
+            leases: growth.leases.stats(now_us),
             connecting,
             waiting: self.waiters.present(),
+            waiting_for_lease: growth.leases.waiting(),
             replies: total(|lane| &lane.replies),
             turns: total(|lane| &lane.turns),
             writes: total(|lane| &lane.writes),
@@ -276,6 +365,11 @@ impl<L: Language> Inner<L> {
             quarantines: counters.quarantines.get(),
             resubmits: counters.resubmits.get(),
             waits: counters.waits.get(),
+            leases_taken: counters.leases.get(),
+            lease_waits: counters.lease_waits.get(),
+            leases_restored: counters.leases_restored.get(),
+            leases_closed: counters.leases_closed.get(),
+            cancels: counters.cancels.get(),
             acquire_timeouts: counters.acquire_timeouts.get(),
             replies_too_large: counters.replies_too_large.get(),
             lost_after_sent: counters.lost_after_sent.get(),

@@ -5,7 +5,14 @@
 //!        └── none, or all deep or stalled ──> the better of two random lanes, by outstanding work
 //! ```
 //!
+//! A lane with a statement that is known to be slow counts as stalled from the moment it is queued. Such statements keep
+//! together where they would take the last lane that is free of them.
+//!
 //! It reads no clock and draws no random number: both are arguments.
+
+use std::cmp::Reverse;
+
+use crate::pace::SLOW_US;
 
 /// What a lane looks like to a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,8 +25,24 @@ pub struct View {
     pub depth: usize,
     /// How long its oldest statement has been the oldest, in microseconds.
     pub oldest_age_us: u64,
+    /// Whether a statement in flight is known to be slow.
+    pub slow: bool,
     /// How long the lane takes per statement of late, in microseconds.
     pub service_us: u64,
+}
+
+impl View {
+    /// Whatever is queued here waits for something slow.
+    pub(crate) fn is_stalled(&self, limits: Limits) -> bool {
+        self.slow || self.oldest_age_us > limits.oldest_age_soft_us
+    }
+
+    /// A guess of how long what is queued here now will wait, in microseconds.
+    pub(crate) fn outstanding_us(&self) -> u64 {
+        let slow_us = if self.slow { SLOW_US } else { 0 };
+        let queue_us = self.service_us.max(1).saturating_mul(self.depth as u64);
+        self.oldest_age_us.max(slow_us).saturating_add(queue_us)
+    }
 }
 
 /// How near a lane's thread is to the caller's.
@@ -66,6 +89,8 @@ pub struct Choice {
     /// How many more statements of the same thread may follow it in the same turn without another look: they share its
     /// write, and it does not get much deeper than the next.
     pub followers: usize,
+    /// What is queued there waits for something slow.
+    pub stalled: bool,
 }
 
 /// Chooses among lanes. `None` when every lane is full or closed.
@@ -78,7 +103,7 @@ where
     let mut best: Option<(usize, View)> = None;
     let mut next_depth = usize::MAX;
     for (index, view) in lanes.clone().enumerate() {
-        if !admits(&view) || view.oldest_age_us > limits.oldest_age_soft_us || view.nearness < nearest {
+        if !admits(&view) || view.is_stalled(limits) || view.nearness < nearest {
             continue;
         }
         if view.nearness > nearest {
@@ -98,18 +123,17 @@ where
         && view.depth < limits.depth_soft
     {
         let until = next_depth.saturating_add(limits.pack_depth).min(limits.depth_soft);
-        return Some(Choice { index, followers: until.saturating_sub(view.depth + 1) });
+        return Some(Choice { index, followers: until.saturating_sub(view.depth + 1), stalled: false });
     }
-    better_of_two(lanes, admits, best.map(|(index, _)| index), random())
+    let (index, view) = better_of_two(lanes, admits, best.map(|(index, _)| index), random())?;
+    Some(Choice { index, followers: 0, stalled: view.is_stalled(limits) })
 }
 
 /// The better of two random lanes and the own one, by outstanding work.
-fn better_of_two<L>(lanes: L, admits: impl Fn(&View) -> bool, own: Option<usize>, random: u64) -> Option<Choice>
+fn better_of_two<L>(lanes: L, admits: impl Fn(&View) -> bool, own: Option<usize>, random: u64) -> Option<(usize, View)>
 where
     L: Iterator<Item = View> + Clone,
 {
-    let work =
-        |view: &View| view.oldest_age_us.saturating_add(view.service_us.max(1).saturating_mul(view.depth as u64));
     let admitted = lanes.clone().filter(&admits).count() as u64;
     let first = random.checked_rem(admitted)?;
     // Another one, where there is another: a lane that is far behind must never stand against itself.
@@ -120,15 +144,31 @@ where
         .enumerate()
         .filter(|(place, (index, _))| *place as u64 == first || *place as u64 == second || own == Some(*index))
         .map(|(_, candidate)| candidate)
-        .min_by_key(|(_, view)| work(view))
-        .map(|(index, _)| Choice { index, followers: 0 })
+        .min_by_key(|(_, view)| view.outstanding_us())
+}
+
+/// Chooses for a statement that is known to be slow: the idlest lane, if another is left free of slow ones; else where
+/// others of its kind are. `None` when every lane is full or closed.
+pub fn choose_for_slow<L>(lanes: L, limits: Limits) -> Option<Choice>
+where
+    L: ExactSizeIterator<Item = View> + Clone,
+{
+    let admitted = lanes.enumerate().filter(|(_, view)| view.open && view.depth < limits.in_flight_max);
+    let free = admitted.clone().filter(|(_, view)| !view.is_stalled(limits)).count();
+    let taken = admitted.clone().count() - free;
+    let may_take_free = free > 1 || taken == 0;
+    admitted
+        .filter(|(_, view)| may_take_free || view.is_stalled(limits))
+        .min_by_key(|(_, view)| (view.outstanding_us(), Reverse(view.nearness)))
+        .map(|(index, view)| Choice { index, followers: 0, stalled: view.is_stalled(limits) || !may_take_free })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const OWN: View = View { nearness: Nearness::Own, open: true, depth: 0, oldest_age_us: 0, service_us: 10 };
+    const OWN: View =
+        View { nearness: Nearness::Own, open: true, depth: 0, oldest_age_us: 0, slow: false, service_us: 10 };
 
     fn limits() -> Limits {
         Limits { in_flight_max: 128, depth_soft: 64, oldest_age_soft_us: 5_000, pack_depth: 8 }
@@ -144,6 +184,7 @@ mod tests {
         let full = View { depth: 128, ..OWN };
         let closed = View { open: false, ..OWN };
         let stalled = View { depth: 1, oldest_age_us: 2_000_000, ..OWN };
+        let slow = View { depth: 1, slow: true, ..OWN };
         let foreign = View { nearness: Nearness::Foreign, ..OWN };
         let shared = View { nearness: Nearness::Shared, ..OWN };
         let both = 1 << 32;
@@ -155,6 +196,7 @@ mod tests {
             ("a shared runtime's before a foreign thread's", vec![foreign, shared], Some(1)),
             ("the least deep of the own", vec![View { depth: 2, ..OWN }, OWN, View { depth: 1, ..OWN }], Some(1)),
             ("a stalled one is passed by, though less deep", vec![stalled, View { depth: 40, ..OWN }], Some(1)),
+            ("one with a slow statement is passed by", vec![slow, View { depth: 40, ..OWN }], Some(1)),
             ("all own stalled: one elsewhere", vec![stalled, foreign], Some(1)),
             ("all own deep: one elsewhere", vec![deep, foreign], Some(1)),
             (
@@ -169,6 +211,26 @@ mod tests {
             ),
         ] {
             assert_eq!(chosen(&lanes, both), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn slow_statements_leave_a_lane_to_the_others() {
+        let busy = View { depth: 3, ..OWN };
+        let slow = View { depth: 1, slow: true, ..OWN };
+        let full = View { depth: 128, ..OWN };
+        for (name, lanes, expected) in [
+            ("no lane", vec![], None),
+            ("all full", vec![full], None),
+            ("the only lane", vec![busy], Some((0, false))),
+            ("the idlest", vec![busy, OWN, busy], Some((1, false))),
+            ("not the last that is free", vec![OWN, slow], Some((1, true))),
+            ("not one that has one already, while two are free", vec![slow, busy, OWN], Some((2, false))),
+            ("the least burdened", vec![OWN, View { depth: 9, ..slow }, slow], Some((2, true))),
+            ("everything burdened", vec![slow, View { oldest_age_us: 9_000_000, ..slow }], Some((0, true))),
+        ] {
+            let choice = choose_for_slow(lanes.iter().copied(), limits());
+            assert_eq!(choice.map(|choice| (choice.index, choice.stalled)), expected, "{name}");
         }
     }
 

@@ -19,6 +19,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 
@@ -26,7 +27,7 @@ use crate::connect::within;
 use crate::error::Failure;
 use crate::lane::{Answer, Lane, Origin, Submitted};
 use crate::language::{Language, Preparation, StatementId};
-use crate::pipeline::Outcome;
+use crate::pipeline::{Outcome, Refusal};
 use crate::pool::{Inner, Pool};
 use crate::submit::NoRoom;
 use crate::waiters::Place;
@@ -34,6 +35,10 @@ use crate::waiters::Place;
 /// How often a statement is moved to another lane because its own was lost before any byte of it had left. A server
 /// that takes connections and drops them at once must not keep a caller for ever.
 const RESUBMITS_MAX: u32 = 8;
+
+/// Who waits looks so often whether there is room that nobody has told of: a lane behind something slow becomes room when
+/// the connection that was hoped for does not come.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A reply, and where it came from.
 pub struct Answered<L: Language> {
@@ -94,6 +99,16 @@ enum Stage<L: Language> {
     Retry(Arc<Lane<L>>),
 }
 
+impl<L: Language> From<Submitted<L>> for Stage<L> {
+    fn from(submitted: Submitted<L>) -> Stage<L> {
+        match submitted {
+            Submitted::Statement(answer) => Stage::InFlight(answer),
+            Submitted::Preparation(answer) => Stage::Preparing(answer),
+            Submitted::Pending(lane) => Stage::Retry(lane),
+        }
+    }
+}
+
 impl<L: Language> Default for Flight<L> {
     fn default() -> Flight<L> {
         Flight { stage: Stage::Start, resubmits: 0, prepares_only: false }
@@ -131,14 +146,19 @@ impl<L: Language> Flight<L> {
             let place = match &mut self.stage {
                 Stage::InFlight(answer) => {
                     let Poll::Ready((outcome, origin)) = answer.poll(cx) else { return Poll::Pending };
-                    match self.settle(pool.inner(), outcome, origin) {
+                    if let Outcome::Reply { failed, slow, .. } = outcome
+                        && (slow || !failed)
+                    {
+                        preparations.iter().for_each(|preparation| preparation.pace.note(slow));
+                    }
+                    match self.settle(pool, outcome, origin) {
                         Some(settled) => return Poll::Ready(settled.map_err(E::from)),
                         None => continue,
                     }
                 }
                 Stage::Preparing(answer) => {
                     let Poll::Ready((outcome, origin)) = answer.poll(cx) else { return Poll::Pending };
-                    match self.settle_preparation(pool.inner(), outcome, origin) {
+                    match self.settle_preparation(pool, outcome, origin) {
                         Some(settled) => return Poll::Ready(settled.map_err(E::from)),
                         None => continue,
                     }
@@ -156,6 +176,17 @@ impl<L: Language> Flight<L> {
                 Stage::Start => None,
             };
             let inner = pool.inner();
+            if let Some(pin) = pool.pin() {
+                return match inner.submit_pinned(preparations, encode, cx.waker(), pin)? {
+                    Ok(submitted) => {
+                        self.stage = submitted.into();
+                        Poll::Pending
+                    }
+                    // Woken when there is.
+                    Err(Refusal::Full) => Poll::Pending,
+                    Err(refusal) => Poll::Ready(Err(pin.lane.failure(refusal).into())),
+                };
+            }
             // Whoever comes back from a preparation has had his place among those who wait.
             let granted = place.is_some() || preferred.is_some();
             match inner.submit(preparations, encode, cx.waker(), granted, preferred.as_ref()) {
@@ -163,11 +194,7 @@ impl<L: Language> Flight<L> {
                     if let Some(place) = place {
                         place.spend();
                     }
-                    self.stage = match submitted {
-                        Submitted::Statement(answer) => Stage::InFlight(answer),
-                        Submitted::Preparation(answer) => Stage::Preparing(answer),
-                        Submitted::Pending(lane) => Stage::Retry(lane),
-                    };
+                    self.stage = submitted.into();
                     // Its waker is registered: it cannot be there without being woken.
                     return Poll::Pending;
                 }
@@ -181,19 +208,19 @@ impl<L: Language> Flight<L> {
     }
 
     /// What the outcome means for the caller; `None` when the statement starts anew.
-    fn settle(
-        &mut self,
-        inner: &Inner<L>,
-        outcome: Outcome,
-        origin: Origin<L>,
-    ) -> Option<Result<Answered<L>, Failure>> {
+    fn settle(&mut self, pool: &Pool<L>, outcome: Outcome, origin: Origin<L>) -> Option<Result<Answered<L>, Failure>> {
+        let inner = pool.inner();
+        let leased = pool.is_leased();
+        let outcome = if leased { led(outcome, &origin) } else { outcome };
         Some(match outcome {
-            Outcome::Reply { bytes: reply, failed } => Ok(Answered { reply, failed, to_preparation: false, origin }),
+            Outcome::Reply { bytes: reply, failed, .. } => {
+                Ok(Answered { reply, failed, to_preparation: false, origin })
+            }
             Outcome::TooLarge => {
                 inner.counters.replies_too_large.add(1);
                 Err(Failure::ReplyTooLarge { reply_bytes_max: inner.limits.lane.reply_bytes_max })
             }
-            Outcome::Lost { sent: false, .. } if self.resubmits < RESUBMITS_MAX => {
+            Outcome::Lost { sent: false, .. } if !leased && self.resubmits < RESUBMITS_MAX => {
                 inner.counters.resubmits.add(1);
                 self.resubmits += 1;
                 self.stage = Stage::Start;
@@ -215,21 +242,37 @@ impl<L: Language> Flight<L> {
     #[cold]
     fn settle_preparation(
         &mut self,
-        inner: &Inner<L>,
+        pool: &Pool<L>,
         outcome: Outcome,
         origin: Origin<L>,
     ) -> Option<Result<Answered<L>, Failure>> {
+        let outcome = if pool.is_leased() { led(outcome, &origin) } else { outcome };
         match outcome {
             Outcome::Reply { failed: false, .. } if !self.prepares_only => {
                 self.stage = Stage::Retry(origin.lane);
                 None
             }
-            Outcome::Reply { bytes: reply, failed } => {
+            Outcome::Reply { bytes: reply, failed, .. } => {
                 Some(Ok(Answered { reply, failed, to_preparation: true, origin }))
             }
-            Outcome::Lost { loss, .. } => self.settle(inner, Outcome::Lost { sent: false, loss }, origin),
-            outcome @ Outcome::TooLarge => self.settle(inner, outcome, origin),
+            Outcome::Lost { loss, .. } => self.settle(pool, Outcome::Lost { sent: false, loss }, origin),
+            outcome @ Outcome::TooLarge => self.settle(pool, outcome, origin),
         }
+    }
+}
+
+/// What a lease's statement came to, when what led it has been seen to: a transaction that could not begin is what it
+/// failed by.
+#[cold]
+fn led<L: Language>(outcome: Outcome, origin: &Origin<L>) -> Outcome {
+    if L::LEAD_HAS_OWN_REPLY {
+        return origin.lane.lock().lead_outcome().unwrap_or(outcome);
+    }
+    match outcome {
+        Outcome::Reply { bytes, failed, slow } if origin.led => {
+            Outcome::Reply { bytes: L::strip_lead(bytes), failed, slow }
+        }
+        outcome => outcome,
     }
 }
 
@@ -306,16 +349,19 @@ async fn wait_for_room<L: Language>(inner: Arc<Inner<L>>, place: Option<Place>) 
     inner.grant();
     inner.ensure_lane();
     let waited = |place: &Place| place.since().elapsed();
-    let remaining = inner.limits.acquire_timeout.saturating_sub(waited(&place));
-    match within(remaining, place.granted()).await {
-        Some(Ok(())) => Ok(place),
-        Some(Err(failure)) => Err(failure),
-        None => {
-            let waited = waited(&place);
-            drop(place);
-            // A grant that came in this very moment was not used.
-            inner.grant();
-            Err(inner.acquire_timed_out(waited))
+    loop {
+        let remaining = inner.limits.acquire_timeout.saturating_sub(waited(&place));
+        match within(remaining.min(LOOK_INTERVAL), place.granted()).await {
+            Some(Ok(())) => return Ok(place),
+            Some(Err(failure)) => return Err(failure),
+            None if remaining > LOOK_INTERVAL => inner.grant(),
+            None => {
+                let waited = waited(&place);
+                drop(place);
+                // A grant that came in this very moment was not used.
+                inner.grant();
+                return Err(inner.acquire_timed_out(waited));
+            }
         }
     }
 }

@@ -42,6 +42,11 @@ pub(crate) struct PoolCounters {
     pub(crate) quarantines: Counter,
     pub(crate) resubmits: Counter,
     pub(crate) waits: Counter,
+    pub(crate) leases: Counter,
+    pub(crate) lease_waits: Counter,
+    pub(crate) leases_restored: Counter,
+    pub(crate) leases_closed: Counter,
+    pub(crate) cancels: Counter,
     pub(crate) acquire_timeouts: Counter,
     pub(crate) replies_too_large: Counter,
     pub(crate) lost_after_sent: Counter,
@@ -73,6 +78,20 @@ pub struct LaneStats {
     pub prepared: usize,
 }
 
+/// One lease at the moment of a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LeaseStats {
+    /// The number of its connection, among those of the lanes.
+    pub lane: u64,
+    /// How long it has been held, in microseconds.
+    pub held_us: u64,
+    /// Where it was asked for: file, line and column.
+    pub taken_at: String,
+    /// The name of the thread that asked.
+    pub thread: String,
+}
+
 /// A pool at one moment. Counts run from the opening of the pool and never go back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -81,10 +100,14 @@ pub struct PoolStats {
     pub connections_max: usize,
     /// The lanes: shared connections.
     pub lanes: Vec<LaneStats>,
+    /// The leases: connections that one caller has for himself, or that are on their way back.
+    pub leases: Vec<LeaseStats>,
     /// Connects under way.
     pub connecting: usize,
     /// Callers that wait for room on a lane.
     pub waiting: usize,
+    /// Callers that wait for a lease.
+    pub waiting_for_lease: usize,
     /// Replies received.
     pub replies: u64,
     /// Turns of the lanes' drivers.
@@ -109,6 +132,16 @@ pub struct PoolStats {
     pub resubmits: u64,
     /// Callers that had to wait for room on a lane.
     pub waits: u64,
+    /// Leases taken.
+    pub leases_taken: u64,
+    /// Callers that had to wait for a lease.
+    pub lease_waits: u64,
+    /// Leases that had to be rolled back or reset when they were given back.
+    pub leases_restored: u64,
+    /// Leases whose connection was closed because that did not come to an end.
+    pub leases_closed: u64,
+    /// Times that the server was asked to stop a lease's statement.
+    pub cancels: u64,
     /// Callers that gave up waiting.
     pub acquire_timeouts: u64,
     /// Replies dropped for their size.
@@ -120,7 +153,7 @@ pub struct PoolStats {
 impl PoolStats {
     /// Connections that exist or are being made.
     pub fn connections(&self) -> usize {
-        self.lanes.len() + self.connecting
+        self.lanes.len() + self.leases.len() + self.connecting
     }
 
     /// Statements in flight on all lanes.

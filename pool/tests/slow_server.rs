@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use cenote_pool::{
-    Address, Answered, End, Expected, Failure, Framed, Framer, Handle, Language, Login, LoginFailure, LoginStep,
+    Address, Answered, End, Expected, Failure, Framed, Framer, Handle, Language, Login, LoginFailure, LoginStep, Pace,
     PeerFault, Pool, PoolLimits, Preparation, StatementId, TlsPeer,
 };
 
@@ -75,6 +75,14 @@ impl Language for Toy {
 
     fn handle(_: &[u8]) -> Option<Handle> {
         Some(Handle(1))
+    }
+
+    fn rollback() -> Vec<u8> {
+        QUERY.to_vec()
+    }
+
+    fn reset(&self, _: bool) -> Vec<Vec<u8>> {
+        Vec::new()
     }
 
     fn farewell() -> &'static [u8] {
@@ -271,8 +279,12 @@ async fn nothing_is_forgotten_behind_a_statement_that_must_be_alone() {
         server.give(1);
         server.serve();
     });
-    let prepared =
-        |id| Preparation { id: Some(StatementId(id)), bytes: PREPARE[..].into(), describe_at: COMMAND_BYTES };
+    let prepared = |id| Preparation {
+        id: Some(StatementId(id)),
+        bytes: PREPARE[..].into(),
+        describe_at: COMMAND_BYTES,
+        pace: Pace::default(),
+    };
     for id in [1, 2] {
         must_end("a first use", ask_prepared(pool.clone(), &[&prepared(id)])).await.expect("an answer");
     }

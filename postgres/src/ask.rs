@@ -15,6 +15,7 @@ use cenote_pool::{Answered, Flight};
 use postgres_types::ToSql;
 
 use crate::error::Error;
+use crate::firewall::Effect;
 use crate::language::Postgres;
 use crate::pool::Pool;
 use crate::reply;
@@ -25,7 +26,7 @@ use crate::wire::frontend;
 type Asked = (Arc<Statement>, Bytes);
 
 /// What makes the result of a reply.
-pub(crate) type Read<T> = fn(&Postgres, Arc<Statement>, Bytes) -> Result<T, Error>;
+pub(crate) type Read<T> = fn(&Pool, Arc<Statement>, Bytes) -> Result<T, Error>;
 
 /// The values of one statement's parameters.
 type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
@@ -71,8 +72,10 @@ impl<T> Future for Ask<'_, T> {
                 Stage::Begun => {
                     frontend::check_parameters(ask.parameters.len())?;
                     ask.stage = match ask.pool.language().statements.recall(ask.sql, &[]) {
-                        Some(statement) => Stage::Known { statement, flight: Flight::default() },
-                        None => ask.unusual(None),
+                        Some(statement) if statement.effect == Effect::None => {
+                            Stage::Known { statement, flight: Flight::default() }
+                        }
+                        _ => ask.unusual(None),
                     };
                 }
                 Stage::Known { statement, flight } => {
@@ -94,7 +97,7 @@ impl<T> Future for Ask<'_, T> {
                 Stage::Done => panic!("a query is polled after it was ready"),
             }
         };
-        Poll::Ready((ask.read)(ask.pool.language(), statement, reply))
+        Poll::Ready((ask.read)(ask.pool, statement, reply))
     }
 }
 

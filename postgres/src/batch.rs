@@ -132,7 +132,7 @@ impl<'a> Batch<'a> {
     }
 
     async fn read(&self, known: &[Arc<Statement>], answered: &Answered<Postgres>) -> Result<Vec<BatchResult>, Error> {
-        let mut reader = Reader::new(self.pool.language(), &answered.reply);
+        let mut reader = Reader::new(self.pool, &answered.reply);
         let mut results = Vec::with_capacity(known.len());
         // What connections that had to prepare something say of it comes first, and is said again for each statement.
         for (index, (statement, (sql, _))) in known.iter().zip(&self.statements).enumerate() {

@@ -1,5 +1,4 @@
-//! The firewall: which statements may not run on a shared connection, because they would change its session or leave
-//! a transaction open for whoever comes next.
+//! The firewall: what a statement does to the session it runs in, and who may run it therefore.
 //!
 //! A statement is looked at once, when it is first prepared: its leading keyword, behind comments and parentheses,
 //! and the names of a few functions that lock or set things for the session. It is a lexer, not a parser; what it
@@ -7,36 +6,72 @@
 
 use crate::error::Error;
 
-/// What to use instead, as the end of an error message.
-const BATCH: &str = "Use `batch` to run several statements in one transaction";
-const LEASE: &str = "It needs a connection of its own, which this version does not hand out yet";
+/// What a statement does to its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing that anybody else would notice.
+    None,
+    /// It begins or ends a transaction or a savepoint.
+    Transaction(&'static str),
+    /// It has a meaning within a transaction alone, and leaves nothing behind.
+    WithinTransaction(&'static str),
+    /// It changes what stays until the session ends or is reset.
+    Session(&'static str, Change),
+    /// It moves data in a way of its own.
+    Copy,
+    /// It runs a block or a procedure: nobody can see what that does.
+    Hidden,
+}
 
-/// Statements that begin with these are refused.
-const KEYWORDS: &[(&str, &str)] = &[
-    ("abort", BATCH),
-    ("begin", BATCH),
-    ("close", LEASE),
-    ("commit", BATCH),
-    ("copy", LEASE),
-    ("deallocate", LEASE),
-    ("declare", LEASE),
-    ("discard", LEASE),
-    ("end", BATCH),
-    ("execute", LEASE),
-    ("fetch", LEASE),
-    ("listen", LEASE),
-    ("load", LEASE),
-    ("lock", BATCH),
-    ("move", LEASE),
-    ("prepare", LEASE),
-    ("release", BATCH),
-    ("reset", LEASE),
-    ("rollback", BATCH),
-    ("savepoint", BATCH),
-    ("set", LEASE),
-    ("start", BATCH),
-    ("unlisten", LEASE),
+/// What has to be done about a changed session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// A reset.
+    Reset,
+    /// The same, and the server has forgotten prepared statements by it, or has more of them than we know.
+    Prepared,
+}
+
+/// Where a statement is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On a connection that others use as well.
+    Shared,
+    /// On a lease.
+    Lease,
+    /// In a transaction that `begin` has made.
+    Transaction,
+}
+
+/// Statements that begin with these are not for everybody's connection.
+const KEYWORDS: &[(&str, Effect)] = &[
+    ("abort", Effect::Transaction("ABORT")),
+    ("begin", Effect::Transaction("BEGIN")),
+    ("close", Effect::Session("CLOSE", Change::Reset)),
+    ("commit", Effect::Transaction("COMMIT")),
+    ("copy", Effect::Copy),
+    ("deallocate", Effect::Session("DEALLOCATE", Change::Prepared)),
+    ("declare", Effect::Session("DECLARE", Change::Reset)),
+    ("discard", Effect::Session("DISCARD", Change::Prepared)),
+    ("end", Effect::Transaction("END")),
+    ("execute", Effect::Session("EXECUTE", Change::Reset)),
+    ("fetch", Effect::Session("FETCH", Change::Reset)),
+    ("listen", Effect::Session("LISTEN", Change::Reset)),
+    ("load", Effect::Session("LOAD", Change::Reset)),
+    ("lock", Effect::WithinTransaction("LOCK")),
+    ("move", Effect::Session("MOVE", Change::Reset)),
+    ("prepare", Effect::Session("PREPARE", Change::Prepared)),
+    ("release", Effect::Transaction("RELEASE")),
+    ("reset", Effect::Session("RESET", Change::Reset)),
+    ("rollback", Effect::Transaction("ROLLBACK")),
+    ("savepoint", Effect::Transaction("SAVEPOINT")),
+    ("set", Effect::Session("SET", Change::Reset)),
+    ("start", Effect::Transaction("START TRANSACTION")),
+    ("unlisten", Effect::Session("UNLISTEN", Change::Reset)),
 ];
+
+/// Behind SET these mean the transaction, not the session.
+const SET_WITHIN_TRANSACTION: &[&str] = &["local", "transaction", "constraints"];
 
 /// Functions that hold something for the session.
 const FUNCTIONS: &[&str] = &[
@@ -47,15 +82,45 @@ const FUNCTIONS: &[&str] = &[
     "set_config",
 ];
 
-/// Refuses what does not belong on a shared connection.
-pub(crate) fn admit(sql: &str) -> Result<(), Error> {
+impl Effect {
+    /// Refuses what does not belong where it is to run.
+    pub(crate) fn admit(self, place: Place) -> Result<(), Error> {
+        match (self, place) {
+            (Effect::None | Effect::Hidden, _) => Ok(()),
+            (Effect::Copy, _) => Err(Error::caller("COPY is not there yet: it needs a way of its own to move data")),
+            (Effect::Transaction(keyword), Place::Shared) => Err(Error::caller(format!(
+                "{keyword} would change the session of a shared connection. Use `pool.begin()` for a transaction, or \
+                 `batch` for several statements in one round trip"
+            ))),
+            (Effect::Transaction(keyword), Place::Transaction) => Err(Error::caller(format!(
+                "{keyword} would change the transaction behind its back. Use its `commit`, `rollback` or `savepoint`"
+            ))),
+            (Effect::WithinTransaction(keyword), Place::Shared) => {
+                Err(Error::caller(format!("{keyword} has a meaning within a transaction alone. Use `pool.begin()`")))
+            }
+            (Effect::Session(what, _), Place::Shared) => Err(Error::caller(format!(
+                "{what} would change the session of a shared connection. Use `pool.lease()` for a connection of your own"
+            ))),
+            (Effect::Session(..), Place::Lease | Place::Transaction)
+            | (Effect::Transaction(_), Place::Lease)
+            | (Effect::WithinTransaction(_), Place::Lease | Place::Transaction) => Ok(()),
+        }
+    }
+}
+
+/// What a statement does to its session.
+pub(crate) fn classify(sql: &str) -> Effect {
     let mut words = Words(sql.as_bytes());
-    let Some(first) = words.next() else { return Ok(()) };
-    if let Some((keyword, instead)) =
-        KEYWORDS.iter().find(|(keyword, _)| first.eq_ignore_ascii_case(keyword.as_bytes()))
-    {
-        let keyword = keyword.to_ascii_uppercase();
-        return Err(Error::caller(format!("{keyword} would change the session of a shared connection. {instead}")));
+    let Some(first) = words.next() else { return Effect::None };
+    let known = KEYWORDS.iter().find(|(keyword, _)| first.eq_ignore_ascii_case(keyword.as_bytes()));
+    if let Some(&(keyword, effect)) = known {
+        let second = words.next().unwrap_or_default();
+        let is = |word: &str| second.eq_ignore_ascii_case(word.as_bytes());
+        return match keyword {
+            "set" if SET_WITHIN_TRANSACTION.iter().any(|word| is(word)) => Effect::WithinTransaction("SET"),
+            "prepare" if is("transaction") => Effect::Transaction("PREPARE TRANSACTION"),
+            _ => effect,
+        };
     }
     let explains = first.eq_ignore_ascii_case(b"explain");
     // Behind these TEMP makes something of the session's own.
@@ -64,7 +129,7 @@ pub(crate) fn admit(sql: &str) -> Result<(), Error> {
     for word in words {
         let is = |other: &str| word.eq_ignore_ascii_case(other.as_bytes());
         if makes && (is("temp") || is("temporary")) {
-            return Err(Error::caller(format!("a temporary object would belong to a shared connection. {LEASE}")));
+            return Effect::Session("a temporary object", Change::Reset);
         }
         // CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP ..., which EXPLAIN ANALYZE runs, too, and SELECT ... INTO [GLOBAL |
         // LOCAL] TEMP ...; but what is inserted or merged into may be called so.
@@ -73,10 +138,12 @@ pub(crate) fn admit(sql: &str) -> Result<(), Error> {
             || (makes && ["or", "replace", "global", "local"].into_iter().any(is));
         previous = word;
         if let Some(function) = FUNCTIONS.iter().find(|function| is(function)) {
-            return Err(Error::caller(format!("{function} would act on the session of a shared connection. {LEASE}")));
+            return Effect::Session(function, Change::Reset);
         }
     }
-    Ok(())
+    // What a block or a procedure does to the session nobody can see.
+    let hidden = ["call", "do"].iter().any(|keyword| first.eq_ignore_ascii_case(keyword.as_bytes()));
+    if hidden { Effect::Hidden } else { Effect::None }
 }
 
 /// The words of a statement outside of comments, strings and quoted names.
@@ -204,10 +271,40 @@ mod tests {
             "lock table a",
             "declare c cursor for select 1",
         ] {
-            let error = admit(sql).expect_err(sql);
+            let error = classify(sql).admit(Place::Shared).expect_err(sql);
             assert!(error.is_caller(), "{sql}");
         }
-        assert!(admit("begin").unwrap_err().to_string().contains("`batch`"));
+    }
+
+    #[test]
+    fn who_is_refused_is_told_what_to_use() {
+        for (sql, place, words) in [
+            ("begin", Place::Shared, "`pool.begin()`"),
+            ("lock table a", Place::Shared, "`pool.begin()`"),
+            ("set local a.b = 1", Place::Shared, "`pool.begin()`"),
+            ("set search_path to a", Place::Shared, "`pool.lease()`"),
+            ("select set_config('a.b', '1', false)", Place::Shared, "`pool.lease()`"),
+            ("commit", Place::Transaction, "its `commit`"),
+            ("prepare transaction 'a'", Place::Transaction, "its `commit`"),
+            ("copy t from stdin", Place::Lease, "not there yet"),
+        ] {
+            let error = classify(sql).admit(place).expect_err(sql);
+            assert!(error.to_string().contains(words), "{sql}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_lease_may_do_to_its_session_what_it_likes() {
+        for sql in
+            ["begin", "set search_path to a", "listen x", "create temp table t(a int)", "lock table a", "do $$ $$"]
+        {
+            assert!(classify(sql).admit(Place::Lease).is_ok(), "{sql}");
+        }
+        for sql in ["lock table a", "set local a.b = 1", "declare c cursor for select 1", "select 1"] {
+            assert!(classify(sql).admit(Place::Transaction).is_ok(), "{sql}");
+        }
+        assert_eq!(classify("deallocate all"), Effect::Session("DEALLOCATE", Change::Prepared));
+        assert_eq!(classify("set transaction read only"), Effect::WithinTransaction("SET"));
     }
 
     #[test]
@@ -241,14 +338,15 @@ mod tests {
             "explain select 1",
             "vacuum t",
         ] {
-            assert!(admit(sql).is_ok(), "{sql}: {}", admit(sql).unwrap_err());
+            let admitted = classify(sql).admit(Place::Shared);
+            assert!(admitted.is_ok(), "{sql}: {}", admitted.unwrap_err());
         }
     }
 
     proptest! {
         #[test]
         fn noise_never_panics(sql in "[-/*'\"$;() a-eBE\\\\\n0-9_]{0,80}") {
-            let _ = admit(&sql);
+            let _ = classify(&sql);
         }
     }
 }

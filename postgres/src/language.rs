@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, RwLock};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use cenote_pool::{
     Address, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements, TlsFailure,
     TlsPeer,
@@ -10,12 +10,17 @@ use cenote_pool::{
 
 use crate::error::Error;
 use crate::login::{Login, LoginError, Progress};
+use crate::reply;
 use crate::server_error::Notice;
 use crate::settings::{Host, Settings};
 use crate::statement::Statement;
 use crate::type_catalogue::TypeCatalogue;
 use crate::wire::framer::ReplyFramer;
 use crate::wire::frontend;
+
+/// DISCARD ALL without what concerns prepared statements, which stay good.
+const RESET: &str = "close all; set session authorization default; reset all; unlisten *; \
+                     select pg_catalog.pg_advisory_unlock_all(); discard temp; discard sequences";
 
 /// Who is told of notices.
 type NoticeHandler = Arc<dyn Fn(&Notice) + Send + Sync>;
@@ -109,6 +114,19 @@ impl Language for Postgres {
 
     fn append_forget(statement: StatementId, _: Handle, output: &mut Vec<u8>) {
         frontend::append_close(statement, output);
+    }
+
+    fn strip_lead(reply: Bytes) -> Bytes {
+        reply::behind_lead(reply)
+    }
+
+    fn rollback() -> Vec<u8> {
+        frontend::simple_query("rollback")
+    }
+
+    fn reset(&self, forget_prepared: bool) -> Vec<Vec<u8>> {
+        let sql = if forget_prepared { "discard all" } else { RESET };
+        vec![frontend::simple_query(sql)]
     }
 
     fn farewell() -> &'static [u8] {

@@ -26,8 +26,9 @@
 //! own, so that an error is its caller's alone; [`Pool::batch`] puts several statements of one caller under one Sync,
 //! which makes them one transaction.
 //!
-//! A connection is shared, so what would change its session (`BEGIN`, `SET`, `LISTEN`, `COPY`, ...) is refused here
-//! with an error that says so. Not there yet: transactions over several round trips, `COPY`, `LISTEN`, streams.
+//! A connection is shared, so what would change its session (`BEGIN`, `SET`, `LISTEN`, ...) is refused on a [`Pool`]
+//! with an error that names what to use: [`Pool::begin`] for a [`Transaction`], [`Pool::lease`] for a connection of one's
+//! own. Not there yet: `COPY`, notifications, streams.
 
 mod ask;
 mod auth;
@@ -36,6 +37,7 @@ mod error;
 mod firewall;
 mod from_row;
 mod language;
+mod lease;
 mod login;
 mod pool;
 mod query;
@@ -44,13 +46,16 @@ mod row;
 mod server_error;
 mod settings;
 mod statement;
+mod transaction;
 mod type_catalogue;
+mod verbs;
 mod wire;
 
 pub use batch::{Batch, BatchResult};
-pub use cenote_pool::{LaneStats, PoolStats, TlsVersion};
+pub use cenote_pool::{LaneStats, LeaseStats, PoolStats, TlsVersion};
 pub use error::Error;
 pub use from_row::FromRow;
+pub use lease::Lease;
 pub use pool::{IntoSettings, Pool};
 pub use row::{Column, Row, RowIndex};
 pub use server_error::{Notice, ServerError, Severity, SqlState};
@@ -58,6 +63,8 @@ pub use settings::{
     AuthMethod, ChannelBinding, Host, Password, Settings, SettingsBuilder, SettingsError, SslMode, SslNegotiation,
     SslRootCert,
 };
+
+pub use transaction::{IsolationLevel, Transaction, TransactionOptions};
 
 /// The values: traits and types of the `postgres-types` crate.
 pub use postgres_types as types;

@@ -8,6 +8,7 @@ use bytes::BytesMut;
 use cenote_pool::{Answered, PoolStats, Preparation, Registry};
 
 use crate::error::Error;
+use crate::firewall::{Change, Effect, Place};
 use crate::language::{self, Postgres};
 use crate::server_error::Notice;
 use crate::settings::{Settings, SettingsError};
@@ -104,6 +105,32 @@ impl Pool {
     /// task of the caller whose statement it was. One handler for the whole pool; the later one counts.
     pub fn on_notice(&self, handler: impl Fn(&Notice) + Send + Sync + 'static) {
         self.language().set_notice_handler(Arc::new(handler));
+    }
+
+    /// A handle whose statements go to a lease's connection.
+    pub(crate) fn of_lease(pool: cenote_pool::Pool<Postgres>) -> Pool {
+        Pool { pool }
+    }
+
+    /// Whether its statements go to a lease's connection.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.pool.is_leased()
+    }
+
+    /// Refuses what does not belong here, and notes what outlasts the statement.
+    pub(crate) fn admit(&self, effect: Effect) -> Result<(), Error> {
+        let place = match self.is_leased() {
+            false => Place::Shared,
+            true if self.pool.expects_transaction() => Place::Transaction,
+            true => Place::Lease,
+        };
+        effect.admit(place)?;
+        match effect {
+            Effect::Session(_, change) => self.pool.changes_session(change == Change::Prepared),
+            Effect::Hidden => self.pool.changes_session(false),
+            _ => {}
+        }
+        Ok(())
     }
 
     pub(crate) fn language(&self) -> &Postgres {

@@ -10,6 +10,7 @@ use postgres_types::{ToSql, Type};
 
 use crate::ask::Ask;
 use crate::error::Error;
+use crate::firewall;
 use crate::from_row::FromRow;
 use crate::language::Postgres;
 use crate::pool::Pool;
@@ -110,7 +111,7 @@ impl Pool {
     /// See [`Error`].
     pub async fn query_typed(&self, sql: &str, parameters: &[(&(dyn ToSql + Sync), Type)]) -> Result<Vec<Row>, Error> {
         let (statement, reply) = self.ask_typed(sql, parameters).await?;
-        all_rows(self.language(), statement, reply)
+        all_rows(self, statement, reply)
     }
 
     pub(crate) async fn query_typed_opt(
@@ -119,7 +120,7 @@ impl Pool {
         parameters: &[(&(dyn ToSql + Sync), Type)],
     ) -> Result<Option<Row>, Error> {
         let (statement, reply) = self.ask_typed(sql, parameters).await?;
-        one_row(self.language(), statement, reply)
+        one_row(self, statement, reply)
     }
 
     /// Runs a statement and returns the number of rows it affected; rows it returns are dropped.
@@ -145,7 +146,11 @@ impl Pool {
         let mut healed = false;
         loop {
             let statement = match self.language().statements.look_up(sql, &signature(&types)) {
-                Lookup::Known(statement) => statement,
+                Lookup::Known(statement) => {
+                    self.admit(statement.effect)?;
+                    statement
+                }
+                Lookup::Wait(_) if self.is_leased() => Arc::new(self.learn(sql, &types).await?),
                 Lookup::Wait(waiting) => match self.wait_for_lesson(waiting, sql, &types).await {
                     Some(lesson) => lesson?,
                     None => continue,
@@ -154,7 +159,10 @@ impl Pool {
                     let mut first_reply = None;
                     let lesson = self.learn_by_running(sql, &types, &values, &mut first_reply).await;
                     // What went wrong with this run says nothing to those who wait to run it with values of their own.
-                    let statement = tell(learning, lesson)?;
+                    let statement = match self.is_leased() {
+                        true => lesson.and_then(|statement| learning.finish(Ok(statement)))?,
+                        false => tell(learning, lesson)?,
+                    };
                     match first_reply {
                         Some(reply) => return Ok((statement, reply)),
                         None => continue,
@@ -186,7 +194,7 @@ impl Pool {
         values: &[&(dyn ToSql + Sync)],
         reply: &mut Option<Bytes>,
     ) -> Result<Statement, Error> {
-        crate::firewall::admit(sql)?;
+        self.admit(firewall::classify(sql))?;
         let preparation = self.preparation(sql, types)?;
         let name = frontend::statement_name(preparation.id);
         let answered = self
@@ -215,7 +223,8 @@ impl Pool {
     }
 
     /// Whether the reply says that what was known of the statement does not hold any more, and running it again cannot run
-    /// it twice: it failed before it ran. Then what was known is forgotten.
+    /// it twice: it failed before it ran. Then what was known is forgotten. In a transaction, which has failed with it, there is
+    /// no other try.
     pub(crate) fn heal(
         &self,
         sql: &str,
@@ -226,6 +235,17 @@ impl Pool {
         if !answered.failed {
             return false;
         }
+        self.forget_stale(sql, types, statement, answered) && !self.machine().is_in_transaction()
+    }
+
+    /// The same, whether or not another try is possible.
+    fn forget_stale(
+        &self,
+        sql: &str,
+        types: &[Type],
+        statement: &Arc<Statement>,
+        answered: &Answered<Postgres>,
+    ) -> bool {
         // A statement that had begun may have done something that stays (a procedure that commits), whatever it says then.
         let Some(refusal) = reply::refusal(&answered.reply).filter(|refusal| refusal.nothing_stays) else {
             return false;
@@ -295,9 +315,9 @@ impl Pool {
     }
 }
 
-fn all_rows(postgres: &Postgres, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<Row>, Error> {
+fn all_rows(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
-    let mut reader = Reader::new(postgres, &reply);
+    let mut reader = Reader::new(pool, &reply);
     reply::rows(&mut reader, |body| {
         rows.push(Row::new(reply.clone(), body, Arc::clone(&statement))?);
         Ok(())
@@ -306,26 +326,26 @@ fn all_rows(postgres: &Postgres, statement: Arc<Statement>, reply: Bytes) -> Res
     Ok(rows)
 }
 
-fn values<T: FromRow>(postgres: &Postgres, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<T>, Error> {
-    all_rows(postgres, statement, reply)?.iter().map(T::from_row).collect()
+fn values<T: FromRow>(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<T>, Error> {
+    all_rows(pool, statement, reply)?.iter().map(T::from_row).collect()
 }
 
-fn affected(postgres: &Postgres, _: Arc<Statement>, reply: Bytes) -> Result<u64, Error> {
-    let mut reader = Reader::new(postgres, &reply);
+fn affected(pool: &Pool, _: Arc<Statement>, reply: Bytes) -> Result<u64, Error> {
+    let mut reader = Reader::new(pool, &reply);
     let tag = reply::rows(&mut reader, |_| Ok(()))?;
     reply::finish(&mut reader)?;
     Ok(backend::rows_affected(tag))
 }
 
-fn exactly_one_row(postgres: &Postgres, statement: Arc<Statement>, reply: Bytes) -> Result<Row, Error> {
-    one_row(postgres, statement, reply)?.ok_or_else(|| Error::row_count(NO_ROW))
+fn exactly_one_row(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Row, Error> {
+    one_row(pool, statement, reply)?.ok_or_else(|| Error::row_count(NO_ROW))
 }
 
 /// The one row of a reply. It takes the reply over, so that the lookup of one row allocates nothing besides it.
-fn one_row(postgres: &Postgres, statement: Arc<Statement>, reply: Bytes) -> Result<Option<Row>, Error> {
+fn one_row(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Option<Row>, Error> {
     let mut found: Option<Range<usize>> = None;
     let mut more = false;
-    let mut reader = Reader::new(postgres, &reply);
+    let mut reader = Reader::new(pool, &reply);
     reply::rows(&mut reader, |body| {
         more = found.replace(body).is_some();
         if more { Err(Error::row_count(MORE_ROWS)) } else { Ok(()) }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use postgres_types::Oid;
 
 use crate::error::Error;
-use crate::language::Postgres;
+use crate::pool::Pool;
 use crate::server_error::{Notice, ServerError};
 use crate::wire::backend::{self, ColumnDescription, Message, Messages};
 
@@ -19,7 +19,7 @@ pub(crate) struct Shape {
 
 /// Reads a reply message by message. Notices are passed on and what else may come at any time is passed over.
 pub(crate) struct Reader<'a> {
-    postgres: &'a Postgres,
+    pool: &'a Pool,
     reply: &'a Bytes,
     messages: Messages<'a>,
 }
@@ -41,8 +41,8 @@ pub(crate) enum Part<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(postgres: &'a Postgres, reply: &'a Bytes) -> Reader<'a> {
-        Reader { postgres, reply, messages: Messages::new(reply) }
+    pub(crate) fn new(pool: &'a Pool, reply: &'a Bytes) -> Reader<'a> {
+        Reader { pool, reply, messages: Messages::new(reply) }
     }
 
     /// The next part. An error of the server is returned as such; what follows it is the end.
@@ -76,32 +76,33 @@ impl<'a> Reader<'a> {
             b'T' => Ok(Some(Part::Columns(body))),
             b'n' => Ok(Some(Part::NoColumns)),
             b'N' => {
-                self.postgres.notify(&Notice::parse(body));
+                self.pool.language().notify(&Notice::parse(body));
                 Ok(None)
             }
             // ParseComplete, CloseComplete, ParameterStatus, NotificationResponse.
             b'1' | b'3' | b'S' | b'A' => Ok(None),
-            b'H' | b'd' | b'c' => Err(Error::caller("COPY needs a connection of its own, which is not there yet")),
+            b'H' | b'd' | b'c' => Err(Error::caller("COPY is not there yet")),
             tag => Err(Error::peer(format!("a message of type {:?} in this place", tag as char))),
         }
     }
 }
 
-/// Checks the end of a reply: nothing may follow, and the session must be as it was.
+/// Checks the end of a reply: nothing may follow, and a session that is shared must be as it was.
 pub(crate) fn finish(reader: &mut Reader<'_>) -> Result<(), Error> {
     match reader.next()? {
         Part::Ready(b'I') => Ok(()),
+        Part::Ready(_) if reader.pool.is_leased() => Ok(()),
         Part::Ready(_) => Err(Error::caller(
             "the statement left a transaction open on a shared connection; the connection was closed and the \
-             transaction rolled back. Use `batch` for several statements in one transaction",
+             transaction rolled back. Use `pool.begin()` for a transaction",
         )),
         _ => Err(Error::peer("something behind the end of a statement")),
     }
 }
 
 /// The shape of a statement, from the reply to Parse and Describe.
-pub(crate) fn shape(postgres: &Postgres, reply: &Bytes) -> Result<Shape, Error> {
-    let mut reader = Reader::new(postgres, reply);
+pub(crate) fn shape(pool: &Pool, reply: &Bytes) -> Result<Shape, Error> {
+    let mut reader = Reader::new(pool, reply);
     let mut shape = Shape::default();
     loop {
         match reader.next()? {
@@ -128,6 +129,35 @@ pub(crate) fn rows<'a>(
             Part::Ready(_) => return Err(Error::peer("a statement without its end")),
         }
     }
+}
+
+/// The tag of the last statement of a reply.
+pub(crate) fn last_tag(pool: &Pool, reply: &Bytes) -> Result<Vec<u8>, Error> {
+    let mut reader = Reader::new(pool, reply);
+    let mut last = Vec::new();
+    loop {
+        match reader.next()? {
+            Part::Complete(tag) => last = tag.strip_suffix(b"\0").unwrap_or(tag).to_vec(),
+            Part::Ready(_) => return Ok(last),
+            _ => {}
+        }
+    }
+}
+
+/// A reply without its front, which answers the statement that began the transaction. Where that failed, the whole.
+pub(crate) fn behind_lead(mut reply: Bytes) -> Bytes {
+    let mut messages = Messages::new(&reply);
+    while let Ok(Some(message)) = messages.next() {
+        match message.tag {
+            b'C' => {
+                let end = message.body.end;
+                return reply.split_off(end.min(reply.len()));
+            }
+            b'E' => break,
+            _ => {}
+        }
+    }
+    reply
 }
 
 /// Why a unit of work failed, and when.

@@ -10,7 +10,7 @@ use cenote_pool::{Learning, Lesson, Lookup, Preparation, StatementId, Waiting};
 use postgres_types::{Oid, Type};
 
 use crate::error::Error;
-use crate::firewall;
+use crate::firewall::{self, Effect};
 use crate::pool::Pool;
 use crate::reply::{self, Shape};
 use crate::row::Column;
@@ -24,6 +24,8 @@ pub(crate) struct Statement {
     pub(crate) template: Template,
     pub(crate) preparation: Preparation,
     pub(crate) columns: Vec<Column>,
+    /// What it does to the session it runs in.
+    pub(crate) effect: Effect,
 }
 
 impl Statement {
@@ -46,11 +48,17 @@ impl Pool {
         loop {
             match self.language().statements.look_up(sql, &signature) {
                 Lookup::Known(statement) => {
+                    self.admit(statement.effect)?;
                     if signature.is_empty() {
                         self.language().statements.remember(sql, &[], &statement);
                     }
                     return Ok(statement);
                 }
+                // What holds in a session of its own need not hold for others, nor the other way round.
+                Lookup::Learn(learning) if self.is_leased() => {
+                    return self.learn(sql, types).await.and_then(|statement| learning.finish(Ok(statement)));
+                }
+                Lookup::Wait(_) if self.is_leased() => return self.learn(sql, types).await.map(Arc::new),
                 Lookup::Learn(learning) => {
                     return tell(learning, self.learn(sql, types).await);
                 }
@@ -82,8 +90,8 @@ impl Pool {
         }
     }
 
-    async fn learn(&self, sql: &str, types: &[Type]) -> Result<Statement, Error> {
-        firewall::admit(sql)?;
+    pub(crate) async fn learn(&self, sql: &str, types: &[Type]) -> Result<Statement, Error> {
+        self.admit(firewall::classify(sql))?;
         let preparation = self.preparation(sql, types)?;
         let answered = self
             .run(&[&preparation], |out| {
@@ -91,7 +99,7 @@ impl Pool {
                 Ok(())
             })
             .await?;
-        match reply::shape(self.language(), &answered.reply) {
+        match reply::shape(self, &answered.reply) {
             Ok(shape) => {
                 if let Some(id) = preparation.id {
                     answered.confirm_prepared(id);
@@ -129,7 +137,7 @@ impl Pool {
         }
         let preparation = frontend::preparation(id, sql, &parameters)?;
         let template = Template::new(frontend::statement_name(id), parameters);
-        Ok(Statement { template, preparation, columns })
+        Ok(Statement { template, preparation, columns, effect: firewall::classify(sql) })
     }
 
     /// What was learned of a statement does not hold any more.

@@ -6,7 +6,7 @@
 //! Source: client/server protocol, "Command Phase".
 
 use bytes::BytesMut;
-use cenote_pool::{Handle, Preparation, StatementId};
+use cenote_pool::{Handle, Pace, Preparation, StatementId};
 
 use super::packet::{self, HEADER_BYTES, Header, PACKET_PAYLOAD_BYTES_MAX};
 use crate::error::Error;
@@ -65,7 +65,7 @@ pub(crate) fn preparation(id: StatementId, sql: &str) -> Preparation {
         out.push(COM_STMT_PREPARE);
         out.extend_from_slice(sql.as_bytes());
     });
-    Preparation { id: Some(id), describe_at: out.len(), bytes: out.into() }
+    Preparation { id: Some(id), describe_at: out.len(), bytes: out.into(), pace: Pace::default() }
 }
 
 /// Appends a statement with its text.

@@ -27,11 +27,11 @@ fn loss() -> Arc<Loss> {
 }
 
 fn submit(pipeline: &mut Pipeline, bytes: &[u8]) -> SlotKey {
-    pipeline.submit(|out| out.extend_from_slice(bytes), Waker::noop().clone(), || 0).expect("room")
+    pipeline.submit(|out| out.extend_from_slice(bytes), Waker::noop().clone(), false, || 0).expect("room")
 }
 
 fn reply(text: &'static str) -> Outcome {
-    Outcome::Reply { bytes: Bytes::from_static(text.as_bytes()), failed: false }
+    Outcome::Reply { bytes: Bytes::from_static(text.as_bytes()), failed: false, slow: false }
 }
 
 #[test]
@@ -39,7 +39,7 @@ fn what_is_queued_waits_only_while_the_server_has_enough_to_do() {
     let mut pipeline = Pipeline::new(100, 1 << 20);
     let submit = |pipeline: &mut Pipeline, count: usize| {
         for _ in 0..count {
-            pipeline.submit(|out| out.push(b'q'), Waker::noop().clone(), || 1).unwrap();
+            pipeline.submit(|out| out.push(b'q'), Waker::noop().clone(), false, || 1).unwrap();
         }
     };
     const NEAR_US: u64 = 50;
@@ -54,7 +54,7 @@ fn what_is_queued_waits_only_while_the_server_has_enough_to_do() {
     submit(&mut pipeline, 1);
     assert!(!pipeline.may_wait(100, NEAR_US), "as much waits as the server has");
     let mut wake = Vec::new();
-    let reply = || Outcome::Reply { bytes: Bytes::new(), failed: false };
+    let reply = || Outcome::Reply { bytes: Bytes::new(), failed: false, slow: false };
     pipeline.take_unsent(&mut Vec::new());
     for _ in 0..16 {
         pipeline.complete(reply(), &mut wake, 2);
@@ -67,7 +67,7 @@ fn what_is_queued_waits_only_while_the_server_has_enough_to_do() {
 fn a_full_write_and_the_end_of_a_pipeline_do_not_wait() {
     let mut pipeline = Pipeline::new(100, 1 << 20);
     let submit = |pipeline: &mut Pipeline, bytes: usize| {
-        pipeline.submit(|out| out.resize(out.len() + bytes, b'q'), Waker::noop().clone(), || 1).unwrap();
+        pipeline.submit(|out| out.resize(out.len() + bytes, b'q'), Waker::noop().clone(), false, || 1).unwrap();
     };
     (0..10).for_each(|_| submit(&mut pipeline, 1));
     pipeline.take_unsent(&mut Vec::new());
@@ -102,7 +102,7 @@ fn a_waker_is_woken_once_and_the_newest_one_counts() {
     let mut pipeline = Pipeline::new(8, 100);
     let (first, first_waker) = waker();
     let (second, second_waker) = waker();
-    let key = pipeline.submit(|_| {}, first_waker, || 0).unwrap();
+    let key = pipeline.submit(|_| {}, first_waker, false, || 0).unwrap();
     assert!(pipeline.poll(key, &second_waker).is_pending());
     let mut wake = Vec::new();
     pipeline.complete(reply("x"), &mut wake, 0);
@@ -212,7 +212,7 @@ proptest! {
                 Step::Submit => {
                     let number = next;
                     let append = |out: &mut Vec<u8>| out.extend_from_slice(&number.to_be_bytes());
-                    if let Ok(key) = pipeline.submit(append, Waker::noop().clone(), || 0) {
+                    if let Ok(key) = pipeline.submit(append, Waker::noop().clone(), false, || 0) {
                         held.push((key, number));
                         next += 1;
                     }
@@ -226,7 +226,7 @@ proptest! {
                     // The server answers only what it has received, in that order.
                     if answered < wire.len() as u64 {
                         let echo = Bytes::copy_from_slice(&wire[answered as usize].to_be_bytes());
-                        pipeline.complete(Outcome::Reply { bytes: echo, failed: false }, &mut Vec::new(), 0);
+                        pipeline.complete(Outcome::Reply { bytes: echo, failed: false, slow: false }, &mut Vec::new(), 0);
                         answered += 1;
                     }
                 }

@@ -3,7 +3,7 @@
 //! The encoding of single messages is `postgres-protocol`'s.
 
 use bytes::BytesMut;
-use cenote_pool::{Preparation, StatementId};
+use cenote_pool::{Pace, Preparation, StatementId};
 use postgres_protocol::message::frontend::{self, BindError};
 use postgres_types::{Format, ToSql, Type};
 
@@ -38,7 +38,7 @@ pub(crate) fn preparation(id: Option<StatementId>, sql: &str, types: &[Type]) ->
     encoded.and_then(|()| frontend::parse(&name, sql, types.iter().map(Type::oid), &mut out)).map_err(nul)?;
     let describe_at = out.len();
     frontend::describe(b'S', &name, &mut out).map_err(nul)?;
-    Ok(Preparation { id, bytes: out[..].into(), describe_at })
+    Ok(Preparation { id, bytes: out[..].into(), describe_at, pace: Pace::default() })
 }
 
 /// Whether a text fits into a message: asked before it is looked up, which would take its time.
@@ -52,6 +52,33 @@ pub(crate) fn check_text(sql: &str) -> Result<(), Error> {
 /// Whether so many parameters can be sent: asked before the statement is learned, which would send it.
 pub(crate) fn check_parameters(count: usize) -> Result<(), Error> {
     if count > PARAMETERS_MAX { Err(too_many_parameters(count)) } else { Ok(()) }
+}
+
+/// The simple query: any number of statements without parameters, with one reply. The text is ours and has no NUL.
+pub(crate) fn simple_query(sql: &str) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    // It fails for a NUL alone.
+    let _ = frontend::query(sql, &mut out);
+    out.to_vec()
+}
+
+/// What runs a statement without parameters in front of another: prepared anew, and without a Sync, so that what follows
+/// is passed over if it fails.
+pub(crate) fn unsynced(sql: &str) -> Vec<u8> {
+    let mut out = BytesMut::new();
+    // These fail for a NUL alone, and for more parameters than a message has room for.
+    let _ = frontend::parse("", sql, [], &mut out);
+    let no_values: [(); 0] = [];
+    let _ = frontend::bind("", "", [], no_values, |(), _| Ok(postgres_protocol::IsNull::Yes), [], &mut out);
+    let _ = frontend::execute("", 0, &mut out);
+    out.to_vec()
+}
+
+/// Statements without parameters that run in one trip, all or up to the first that fails.
+pub(crate) fn synced(statements: &[String]) -> Vec<u8> {
+    let mut out: Vec<u8> = statements.iter().flat_map(|sql| unsynced(sql)).collect();
+    out.extend_from_slice(SYNC);
+    out
 }
 
 /// Appends the message that makes the server forget a prepared statement.
@@ -125,6 +152,9 @@ pub(crate) struct Template {
     /// Bind, from its type byte to the number of parameters, without its length.
     head: Box<[u8]>,
 }
+
+/// Sync.
+const SYNC: &[u8] = b"S\0\0\0\x04";
 
 /// One result format, binary; Execute of the unnamed portal without a limit of rows; Sync.
 const TAIL: &[u8] = b"\0\x01\0\x01E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04";

@@ -1,0 +1,446 @@
+//! Leases: a connection for one caller alone, for as long as he holds it.
+//!
+//! ```text
+//!  lane, idle ────────────────────────────────┐
+//!  lane, told to drain ── nothing in flight ──┼──> lease ── dropped ── clean? ──> lane again, at once
+//!  new connection ────────────────────────────┘                          └─ no ──> rolled back, reset ──> lane again
+//!                                                                                  └── not within its time: closed
+//! ```
+//!
+//! A lease is the same connection, with the same driver, place in the budget and prepared statements: what changes is
+//! who may submit to it. So taking one from an idle pool, and giving a clean one back, costs no round trip and no task.
+//! Its statements are pipelined as anybody's.
+//!
+//! Of N connections at least one is never leased, so that ordinary queries of somebody who holds a lease cannot wait for
+//! themselves; of one it is, and ordinary queries wait.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::Future;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use crate::connect::within;
+use crate::error::{ConnectFailure, Failure};
+use crate::home;
+use crate::lane::{AfterDrain, Lane};
+use crate::language::Language;
+use crate::pool::{Growth, Inner, Pool};
+use crate::route::Nearness;
+use crate::stats::LeaseStats;
+use crate::tenancy::{Tenancy, Tenant};
+
+/// Who waits for a lease looks so often whether one can be had of which nobody has told.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A connection for one caller alone. Dropped, it goes back: at once when it is as it was, else when it has been rolled back
+/// and reset.
+pub struct Lease<L: Language> {
+    /// A handle of the pool whose statements go to this connection.
+    pool: Pool<L>,
+    lane: Arc<Lane<L>>,
+    tenant: Tenant,
+}
+
+impl<L: Language> fmt::Debug for Lease<L> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease").field("lane", &self.lane.number).finish_non_exhaustive()
+    }
+}
+
+/// Who asked for a lease.
+#[derive(Clone, Debug)]
+struct Owner {
+    location: &'static Location<'static>,
+    thread: Arc<str>,
+}
+
+/// A lease that is held, or on its way back.
+pub(crate) struct Holder<L: Language> {
+    pub(crate) lane: Arc<Lane<L>>,
+    since_us: u64,
+    owner: Owner,
+}
+
+type Verdict<L> = Result<Lease<L>, Failure>;
+
+/// A caller who waits for a lease.
+struct Waiting<L: Language> {
+    ticket: u64,
+    owner: Owner,
+    sender: oneshot::Sender<Verdict<L>>,
+}
+
+/// What a pool knows of its leases. Behind the lock that lanes come and go by.
+pub(crate) struct Leases<L: Language> {
+    pub(crate) held: Vec<Holder<L>>,
+    waiting: VecDeque<Waiting<L>>,
+    last_tenant: u64,
+    last_ticket: u64,
+}
+
+impl<L: Language> Default for Leases<L> {
+    fn default() -> Leases<L> {
+        Leases { held: Vec::new(), waiting: VecDeque::new(), last_tenant: 0, last_ticket: 0 }
+    }
+}
+
+impl<L: Language> Leases<L> {
+    /// Callers that wait for one.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(crate) fn stats(&self, now_us: u64) -> Vec<LeaseStats> {
+        let stats = |holder: &Holder<L>| LeaseStats {
+            lane: holder.lane.number,
+            held_us: now_us.saturating_sub(holder.since_us),
+            taken_at: holder.owner.location.to_string(),
+            thread: holder.owner.thread.to_string(),
+        };
+        self.held.iter().map(stats).collect()
+    }
+
+    /// The lane has ended.
+    pub(crate) fn remove(&mut self, lane: &Arc<Lane<L>>) {
+        self.held.retain(|holder| !Arc::ptr_eq(&holder.lane, lane));
+    }
+
+    /// Everybody who waits is told; to be called when the lock is released.
+    pub(crate) fn fail_all(&mut self, failure: &Failure) -> impl FnOnce() + use<L> {
+        let waiting = std::mem::take(&mut self.waiting);
+        let failure = failure.clone();
+        move || {
+            for waiting in waiting {
+                // An error means that he has given up in this very moment.
+                let _ = waiting.sender.send(Err(failure.clone()));
+            }
+        }
+    }
+}
+
+/// A place among those who wait for a lease. Dropped, it is left; a lease that was handed to it goes back.
+struct Place<L: Language> {
+    pool: Arc<Inner<L>>,
+    ticket: u64,
+    verdict: oneshot::Receiver<Verdict<L>>,
+}
+
+impl<L: Language> Drop for Place<L> {
+    fn drop(&mut self) {
+        let mut growth = self.pool.growth();
+        growth.leases.waiting.retain(|waiting| waiting.ticket != self.ticket);
+        drop(growth);
+        // Verdicts are sent under the lock or after he was taken out of the queue; what is here is dropped and goes back.
+        self.verdict.close();
+        drop(self.verdict.try_recv());
+    }
+}
+
+impl<L: Language> Pool<L> {
+    /// A connection for the caller alone: an idle one at once, else the first that can be had. Callers are served in turn.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::AcquireTimeout`] with what the pool looked like and who holds its leases; [`Failure::Refused`],
+    /// [`Failure::TooManyWaiters`], [`Failure::Closed`].
+    ///
+    /// `location` is who asks: it is named to those who wait in vain.
+    pub fn lease(
+        &self,
+        location: &'static Location<'static>,
+    ) -> impl Future<Output = Result<Lease<L>, Failure>> + Send + use<L> {
+        let pool = self.clone();
+        async move { pool.lease_for(location).await }
+    }
+
+    async fn lease_for(self, location: &'static Location<'static>) -> Verdict<L> {
+        let thread = std::thread::current().name().unwrap_or("unnamed").into();
+        let owner = Owner { location, thread };
+        let inner = Arc::clone(self.inner());
+        let began_us = inner.now_us();
+        let mut place = match inner.lease_or_wait(&self, owner)? {
+            Ok(lease) => return Ok(lease),
+            Err(place) => place,
+        };
+        inner.counters.lease_waits.add(1);
+        loop {
+            inner.provide_for_leases();
+            let waited = Duration::from_micros(inner.now_us().saturating_sub(began_us));
+            let remaining = inner.limits.acquire_timeout.saturating_sub(waited);
+            match within(remaining.min(LOOK_INTERVAL), &mut place.verdict).await {
+                Some(Ok(verdict)) => return verdict,
+                Some(Err(_)) => return Err(Failure::Closed),
+                None if remaining > LOOK_INTERVAL => {}
+                None => {
+                    // What was sent in this very moment goes back with the place.
+                    drop(place);
+                    return Err(inner.acquire_timed_out(waited));
+                }
+            }
+        }
+    }
+}
+
+impl<L: Language> Inner<L> {
+    fn lease_or_wait(self: &Arc<Self>, pool: &Pool<L>, owner: Owner) -> Result<Result<Lease<L>, Place<L>>, Failure> {
+        if pool.is_closed() {
+            return Err(Failure::Closed);
+        }
+        let mut growth = self.growth();
+        if self.closing.load(Ordering::SeqCst) {
+            return Err(Failure::Closed);
+        }
+        if growth.leases.waiting.is_empty()
+            && let Some(lane) = self.idle_lane(&growth)
+            && let Some(lease) = self.take(&mut growth, &lane, owner.clone())
+        {
+            return Ok(Ok(lease));
+        }
+        if let Some(failure) = growth.last_failure.clone()
+            && failure.is_fatal()
+            && self.now_us() < growth.retry_at_us
+        {
+            return Err(Failure::Refused(failure));
+        }
+        if growth.leases.waiting.len() >= self.limits.waiters_max {
+            return Err(Failure::TooManyWaiters { waiters_max: self.limits.waiters_max });
+        }
+        growth.leases.last_ticket += 1;
+        let ticket = growth.leases.last_ticket;
+        let (sender, verdict) = oneshot::channel();
+        growth.leases.waiting.push_back(Waiting { ticket, owner, sender });
+        Ok(Err(Place { pool: Arc::clone(self), ticket, verdict }))
+    }
+
+    /// Leases at once, at most.
+    fn leases_max(&self) -> usize {
+        self.limits.connections_max.saturating_sub(1).max(1)
+    }
+
+    /// A lane that nobody uses, on the caller's own thread if there is one there. The last in the list, which routing comes
+    /// to last.
+    fn idle_lane(&self, growth: &Growth<L>) -> Option<Arc<Lane<L>>> {
+        if growth.leases.held.len() >= self.leases_max() {
+            return None;
+        }
+        let caller = home::thread_number();
+        let lanes = self.lanes.load();
+        let nearness = |lane: &&Arc<Lane<L>>| match lane.home() {
+            home if home == caller => Nearness::Own,
+            home::SHARED => Nearness::Shared,
+            _ => Nearness::Foreign,
+        };
+        lanes.iter().filter(|lane| lane.depth() == 0 && lane.lock().is_idle()).max_by_key(nearness).cloned()
+    }
+
+    /// Makes a lease of a lane, if it is idle.
+    fn take(self: &Arc<Self>, growth: &mut Growth<L>, lane: &Arc<Lane<L>>, owner: Owner) -> Option<Lease<L>> {
+        let tenant = Tenant(growth.leases.last_tenant + 1);
+        {
+            let mut shared = lane.lock();
+            if !shared.is_idle() {
+                return None;
+            }
+            shared.tenancy = Tenancy::new(tenant);
+            lane.publish(&shared);
+        }
+        growth.leases.last_tenant += 1;
+        self.unlist(lane);
+        let since_us = self.now_us();
+        growth.leases.held.push(Holder { lane: Arc::clone(lane), since_us, owner });
+        self.counters.leases.add(1);
+        Some(Lease { pool: Pool::pinned_to(self, lane, tenant), lane: Arc::clone(lane), tenant })
+    }
+
+    /// Gives an idle lane to whoever waits first; `false` if nobody does, or it had better stay what it is.
+    fn offer(self: &Arc<Self>, growth: &mut Growth<L>, lane: &Arc<Lane<L>>) -> bool {
+        // The last one stays with those who share it, as long as any of them waits.
+        let others = self.lanes.load().iter().any(|other| !Arc::ptr_eq(other, lane));
+        if growth.leases.held.len() >= self.leases_max() || (!others && self.waiters.present() > 0) {
+            return false;
+        }
+        while let Some(Waiting { owner, sender, .. }) = growth.leases.waiting.pop_front() {
+            if sender.is_closed() {
+                continue;
+            }
+            let Some(lease) = self.take(growth, lane, owner) else { return false };
+            match sender.send(Ok(lease)) {
+                Ok(()) => return true,
+                // He gave up in this very moment. Nothing has been done on it: it is public again.
+                Err(unheard) => self.undo(growth, unheard),
+            }
+        }
+        false
+    }
+
+    fn undo(&self, growth: &mut Growth<L>, unheard: Verdict<L>) {
+        let Ok(mut lease) = unheard else { return };
+        let lane = Arc::clone(&lease.lane);
+        // Its drop finds nothing to do.
+        lease.tenant = Tenant::PUBLIC;
+        growth.leases.remove(&lane);
+        let mut shared = lane.lock();
+        shared.tenancy = Tenancy::default();
+        lane.publish(&shared);
+        drop(shared);
+        self.list(&lane);
+    }
+
+    /// A lane has drained because somebody wants a lease. Whatever becomes of it, it takes statements again.
+    pub(crate) fn drained_for_lease(self: &Arc<Self>, lane: &Arc<Lane<L>>) {
+        let mut growth = self.growth();
+        let mut shared = lane.lock();
+        shared.pipeline.reopen();
+        shared.after_drain = AfterDrain::Close;
+        lane.publish(&shared);
+        drop(shared);
+        let offered = self.offer(&mut growth, lane);
+        drop(growth);
+        if !offered {
+            self.grant();
+        }
+    }
+
+    /// A connection has become a lane: perhaps somebody waits for a lease.
+    pub(crate) fn offer_new(self: &Arc<Self>, lane: &Arc<Lane<L>>) {
+        let mut growth = self.growth();
+        if growth.leases.waiting.is_empty() {
+            return;
+        }
+        self.offer(&mut growth, lane);
+    }
+
+    /// Sees to it that those who wait for a lease get one: an idle lane, one more connection, or a lane that drains.
+    pub(crate) fn provide_for_leases(self: &Arc<Self>) {
+        let mut growth = self.growth();
+        let mut wanted = growth.leases.waiting.len();
+        while wanted > 0
+            && let Some(lane) = self.idle_lane(&growth)
+            && self.offer(&mut growth, &lane)
+        {
+            wanted -= 1;
+        }
+        let lanes = self.lanes.load_full();
+        let draining = lanes.iter().filter(|lane| lane.drains_for_lease()).count();
+        let held = growth.leases.held.len();
+        let under_way = growth.connecting + draining;
+        if wanted <= under_way || held + draining >= self.leases_max() {
+            return;
+        }
+        let full = lanes.len() + held + growth.connecting >= self.limits.connections_max;
+        if !full && growth.failures == 0 {
+            drop(growth);
+            self.ensure_lane_for_lease();
+            return;
+        }
+        let spared = usize::from(self.limits.connections_max > 1 && full);
+        let now_us = self.now_us();
+        let caller = home::thread_number();
+        let candidates = lanes.iter().filter(|lane| lane.lock().pipeline.is_open());
+        if candidates.clone().count() <= spared {
+            return;
+        }
+        let best = candidates.min_by_key(|lane| lane.view(caller, now_us).outstanding_us());
+        drop(growth);
+        if let Some(lane) = best {
+            lane.drain(AfterDrain::Lease);
+        }
+    }
+
+    /// The server refuses to log us in: nobody who waits for a lease will get one.
+    pub(crate) fn refuse_leases(&self, failure: &Arc<ConnectFailure>) {
+        let tell = self.growth().leases.fail_all(&Failure::Refused(Arc::clone(failure)));
+        tell();
+    }
+
+    /// A lease has come back clean.
+    pub(crate) fn give_back(self: &Arc<Self>, lane: &Arc<Lane<L>>, tenant: Tenant) {
+        let mut growth = self.growth();
+        let mut shared = lane.lock();
+        if shared.tenancy.tenant != tenant {
+            return;
+        }
+        growth.leases.remove(lane);
+        if !shared.pipeline.is_open() {
+            // Its driver ends it.
+            return;
+        }
+        shared.tenancy = Tenancy::default();
+        lane.publish(&shared);
+        drop(shared);
+        self.list(lane);
+        if self.closing.load(Ordering::SeqCst) {
+            drop(growth);
+            lane.drain(AfterDrain::Close);
+            return;
+        }
+        let offered = self.offer(&mut growth, lane);
+        drop(growth);
+        if !offered {
+            self.grant();
+        }
+    }
+}
+
+impl<L: Language> Lease<L> {
+    /// A handle of the pool whose statements go to this connection and nowhere else. It does nothing once the lease has
+    /// gone back.
+    pub fn pool(&self) -> &Pool<L> {
+        &self.pool
+    }
+
+    /// Statements in flight on it, at most.
+    pub fn in_flight_max(&self) -> usize {
+        self.lane.in_flight_max
+    }
+
+    /// A transaction begins with the next statement: `lead` goes in front of it. Where the server goes on behind a statement
+    /// that has ended the transaction, `one_at_a_time` keeps the next one back until the last is answered.
+    pub fn begin(&self, lead: Vec<Box<[u8]>>, one_at_a_time: bool) {
+        self.lane.lock().tenancy.begin(lead, one_at_a_time);
+    }
+
+    /// The transaction is to end now. `false`: the server has never heard of it, and there is nothing to do.
+    pub fn end(&self) -> bool {
+        self.lane.lock().tenancy.end()
+    }
+
+    /// Whether the server says that a transaction is open.
+    pub fn is_in_transaction(&self) -> bool {
+        !self.lane.lock().tenancy.settled
+    }
+
+    /// Queues what nobody waits for: it has one reply, which is read and dropped. Where it cannot be queued, the
+    /// transaction counts as lost: no statement of it is taken any more.
+    pub fn send_unheard(&self, message: &[u8]) {
+        self.lane.send_unheard(message, self.tenant, self.pool.inner().now_us());
+    }
+
+    fn inner(&self) -> &Arc<Inner<L>> {
+        self.pool.inner()
+    }
+}
+
+impl<L: Language> Drop for Lease<L> {
+    fn drop(&mut self) {
+        let mut shared = self.lane.lock();
+        if shared.tenancy.tenant != self.tenant || self.tenant == Tenant::PUBLIC {
+            return;
+        }
+        let ending = shared.tenancy.ending;
+        shared.tenancy.end();
+        shared.tenancy.ending = ending;
+        let clean = shared.tenancy.is_clean() && shared.is_at_rest();
+        drop(shared);
+        if clean {
+            self.inner().give_back(&self.lane, self.tenant);
+            return;
+        }
+        crate::restore::begin(Arc::clone(self.inner()), Arc::clone(&self.lane), self.tenant);
+    }
+}

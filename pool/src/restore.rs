@@ -1,0 +1,94 @@
+//! The way back of a lease that is not as it was: rolled back, reset, and looked at, or closed.
+//!
+//! It is not on the way of anybody's query. It runs on the library's own thread from the moment the lease is dropped,
+//! whatever runtime its owner had; nobody has to borrow the connection for it to be cleaned.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::cancel::cancel;
+use crate::connect::within;
+use crate::error::LossCause;
+use crate::home;
+use crate::lane::Lane;
+use crate::language::Language;
+use crate::pipeline::Outcome;
+use crate::pool::Inner;
+use crate::tenancy::Tenant;
+
+/// What is not clean after so long is closed.
+const RESTORE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What is in flight is waited for so long before the server is asked to stop it.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// Begins to restore a lane whose lease was dropped.
+pub(crate) fn begin<L: Language>(pool: Arc<Inner<L>>, lane: Arc<Lane<L>>, tenant: Tenant) {
+    let Some(runtime) = home::background() else {
+        lane.kill(LossCause::LeaseEnded);
+        return;
+    };
+    runtime.spawn(async move {
+        match within(RESTORE_TIMEOUT, restore(&pool, &lane, tenant)).await {
+            Some(Some(())) => {
+                pool.counters.leases_restored.add(1);
+                pool.give_back(&lane, tenant);
+            }
+            Some(None) | None => {
+                pool.counters.leases_closed.add(1);
+                lane.kill(LossCause::LeaseEnded);
+            }
+        }
+    });
+}
+
+/// `None`: it cannot be had as it was.
+async fn restore<L: Language>(pool: &Arc<Inner<L>>, lane: &Arc<Lane<L>>, tenant: Tenant) -> Option<()> {
+    // Queued behind what is in flight: most of that ends soon.
+    let mut rolled_back = pin!(run(pool, lane, tenant, vec![L::rollback()]));
+    match within(PATIENCE, rolled_back.as_mut()).await {
+        Some(done) => done?,
+        None => {
+            if !lane.lock().tenancy.ending {
+                cancel(pool, lane).await;
+            }
+            rolled_back.await?;
+        }
+    }
+    let (changed, forget_prepared) = {
+        let tenancy = &lane.lock().tenancy;
+        (tenancy.changed, tenancy.prepared_changed || L::RESET_FORGETS_PREPARED)
+    };
+    if changed {
+        run(pool, lane, tenant, pool.language.reset(forget_prepared)).await?;
+        if forget_prepared {
+            lane.lock().prepared.forget_all();
+        }
+    }
+    let mut shared = lane.lock();
+    shared.tenancy.changed = false;
+    shared.tenancy.disturbed = false;
+    (shared.tenancy.is_clean() && shared.is_at_rest()).then_some(())
+}
+
+/// Runs messages of one reply each; `None` if any of them fails.
+async fn run<L: Language>(
+    pool: &Arc<Inner<L>>,
+    lane: &Arc<Lane<L>>,
+    tenant: Tenant,
+    messages: Vec<Vec<u8>>,
+) -> Option<()> {
+    let mut answers = Vec::with_capacity(messages.len());
+    for message in &messages {
+        answers.push(poll_fn(|cx| lane.poll_send(cx, message, tenant, pool.now_us())).await?);
+    }
+    for mut answer in answers {
+        let (outcome, _) = poll_fn(|cx| answer.poll(cx)).await;
+        if !matches!(outcome, Outcome::Reply { failed: false, .. }) {
+            return None;
+        }
+    }
+    Some(())
+}

@@ -1,0 +1,165 @@
+//! Who may submit to a lane, and where a lease stands with its session. No I/O, no clock.
+
+use std::task::Waker;
+
+use crate::limits::LEASE_WAITERS_MAX;
+use crate::pipeline::{Refusal, SlotKey};
+
+/// Who may submit to a lane: everybody, or one lease.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Tenant(pub(crate) u64);
+
+impl Tenant {
+    /// Everybody.
+    pub(crate) const PUBLIC: Tenant = Tenant(0);
+}
+
+/// The state of a lease, behind its lane's lock.
+#[derive(Debug)]
+pub(crate) struct Tenancy {
+    pub(crate) tenant: Tenant,
+    /// What goes in front of the next statement, and is answered before it.
+    lead: Vec<Box<[u8]>>,
+    /// The replies that are owed to the lead, where it has its own.
+    pub(crate) lead_keys: Vec<SlotKey>,
+    /// A transaction was asked for and not ended since; whether its beginning was queued.
+    transaction: Option<Begun>,
+    /// No statement is queued before the last one is answered.
+    pub(crate) one_at_a_time: bool,
+    /// The server's last word: no transaction is open.
+    pub(crate) settled: bool,
+    /// Something was done to the session that may outlast the lease.
+    pub(crate) changed: bool,
+    /// The same as to prepared statements: the server may have others than we know.
+    pub(crate) prepared_changed: bool,
+    /// Something may still hit whatever runs: one more round trip before anybody else does.
+    pub(crate) disturbed: bool,
+    /// The last that was queued, or is about to be, ends the transaction: it is not to be stopped.
+    pub(crate) ending: bool,
+    /// What should have been undone could not be: nothing more of the transaction is taken.
+    lost: bool,
+    /// Whom to wake when there is room.
+    room: Vec<Waker>,
+}
+
+/// Whether the beginning of a transaction was queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begun {
+    NotYet,
+    Queued,
+}
+
+impl Default for Tenancy {
+    fn default() -> Tenancy {
+        Tenancy::new(Tenant::PUBLIC)
+    }
+}
+
+impl Tenancy {
+    pub(crate) fn new(tenant: Tenant) -> Tenancy {
+        Tenancy {
+            tenant,
+            lead: Vec::new(),
+            lead_keys: Vec::new(),
+            transaction: None,
+            one_at_a_time: false,
+            settled: true,
+            changed: false,
+            prepared_changed: false,
+            disturbed: false,
+            ending: false,
+            lost: false,
+            room: Vec::new(),
+        }
+    }
+
+    /// A transaction begins in front of the next statement.
+    pub(crate) fn begin(&mut self, lead: Vec<Box<[u8]>>, one_at_a_time: bool) {
+        self.lead = lead;
+        self.lost = false;
+        self.ending = false;
+        self.transaction = Some(Begun::NotYet);
+        self.one_at_a_time = one_at_a_time;
+    }
+
+    /// The lead, once: it is being queued.
+    pub(crate) fn take_lead(&mut self) -> Vec<Box<[u8]>> {
+        if !self.lead.is_empty() {
+            self.transaction = Some(Begun::Queued);
+        }
+        std::mem::take(&mut self.lead)
+    }
+
+    /// The transaction is over for whoever asked for it. Whether the server has heard of it at all.
+    pub(crate) fn end(&mut self) -> bool {
+        self.ending = true;
+        self.one_at_a_time = false;
+        self.lead = Vec::new();
+        self.transaction.take() == Some(Begun::Queued)
+    }
+
+    /// Whether a transaction was asked for and not ended since.
+    pub(crate) fn expects_transaction(&self) -> bool {
+        self.transaction.is_some()
+    }
+
+    /// Whether the server has ended the transaction by itself: what comes now would stay whatever happens to the rest.
+    pub(crate) fn has_lost_its_transaction(&self, in_flight: usize) -> bool {
+        self.lost || (self.transaction == Some(Begun::Queued) && in_flight == 0 && self.settled)
+    }
+
+    /// What should be undone cannot be.
+    pub(crate) fn lose_transaction(&mut self) {
+        self.lost = true;
+    }
+
+    /// Nothing of it is left on the server.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.settled && !self.changed && !self.disturbed
+    }
+
+    /// Keeps whom to wake when there is room.
+    pub(crate) fn wait_for_room(&mut self, waker: &Waker) -> Result<(), Refusal> {
+        if self.room.last().is_some_and(|last| last.will_wake(waker)) {
+            return Ok(());
+        }
+        if self.room.len() >= LEASE_WAITERS_MAX {
+            return Err(Refusal::Crowded);
+        }
+        self.room.push(waker.clone());
+        Ok(())
+    }
+
+    /// There may be room now.
+    pub(crate) fn wake_for_room(&mut self, wake: &mut Vec<Waker>) {
+        wake.append(&mut self.room);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_that_the_server_ended_is_noticed_before_the_next_statement() {
+        let mut tenancy = Tenancy::new(Tenant(1));
+        tenancy.begin(vec![b"begin"[..].into()], false);
+        assert!(!tenancy.has_lost_its_transaction(0), "it has not begun");
+        assert_eq!(tenancy.take_lead(), [b"begin"[..].into()]);
+        assert!(!tenancy.has_lost_its_transaction(1), "its beginning is not answered yet");
+        tenancy.settled = false;
+        assert!(!tenancy.has_lost_its_transaction(0));
+        tenancy.settled = true;
+        assert!(tenancy.has_lost_its_transaction(0));
+        assert!(tenancy.end(), "the server has heard of it");
+        assert!(!tenancy.has_lost_its_transaction(0));
+    }
+
+    #[test]
+    fn a_transaction_without_a_statement_never_was() {
+        let mut tenancy = Tenancy::new(Tenant(1));
+        tenancy.begin(vec![b"begin"[..].into()], true);
+        assert!(!tenancy.end());
+        assert!(tenancy.take_lead().is_empty() && tenancy.is_clean() && !tenancy.one_at_a_time);
+    }
+}
