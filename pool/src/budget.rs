@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 
+use crate::cancel::Cancellation;
 use crate::connect;
 use crate::error::ConnectFailure;
 use crate::inbound::Inbound;
@@ -27,6 +28,8 @@ pub(crate) struct Live<F, S = Link> {
     pub(crate) in_flight_max: usize,
     /// The least that the server took to answer, from what has been seen.
     pub(crate) round_trip_us: u64,
+    /// How its statements are stopped.
+    pub(crate) cancellation: Option<Arc<Cancellation>>,
 }
 
 /// The socket of a connection that nobody drives right now.
@@ -61,6 +64,7 @@ impl<L: Language> Manager for Budget<L> {
             inbound: Inbound::new(connected.framer, connected.leftover, lane.reply_bytes_max),
             prepared: Prepared::new(lane.prepared_max),
             round_trip_us: connected.round_trip_us,
+            cancellation: connected.cancellation.map(Arc::new),
             in_flight_max: connected.in_flight_max.map_or(lane.in_flight_max, |max| max.min(lane.in_flight_max)),
         })))
     }

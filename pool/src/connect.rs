@@ -12,9 +12,11 @@ use std::time::{Duration, Instant};
 use bytes::BytesMut;
 use tokio::net::{TcpStream, UnixStream};
 
+use crate::cancel::Cancellation;
 use crate::error::{ConnectCause, ConnectFailure};
 use crate::home;
-use crate::language::{Address, Language, Login, LoginStep};
+use crate::inbound::{Event, Inbound};
+use crate::language::{Address, Expected, Language, Login, LoginStep};
 use crate::limits::LOGIN_INPUT_BYTES_MAX;
 use crate::socket::Socket;
 use crate::tls::{self, TlsFailure};
@@ -36,6 +38,8 @@ pub(crate) struct Connected<L: Language> {
     pub(crate) in_flight_max: Option<usize>,
     /// The quickest answer of the log-in: at least the way there and back.
     pub(crate) round_trip_us: u64,
+    /// How its statements are stopped.
+    pub(crate) cancellation: Option<Cancellation>,
 }
 
 /// Connects and logs in. With several addresses the failure of the last one is told, unless an earlier one was
@@ -100,12 +104,40 @@ async fn log_in<L: Language>(
     language: &L,
     address: &Address,
     attempt: u32,
-    mut socket: Socket,
+    socket: Socket,
 ) -> Result<Connected<L>, ConnectCause> {
     let mut output = Vec::new();
+    let begun = language.login(address, attempt, &mut output).map_err(ConnectCause::Login)?;
+    converse::<L>(address, begun, output, socket).await
+}
+
+/// Asks the server to stop what runs on a connection, over another one. It has heard of it when it closes that.
+pub(crate) async fn cancel<L: Language>(language: &L, cancellation: &Cancellation) -> Result<(), ConnectCause> {
+    let Cancellation { address, peer, key } = cancellation;
+    let mut output = Vec::new();
+    let Some(begun) = language.cancel(address, key, &mut output) else { return Ok(()) };
+    let begun = begun.map_err(ConnectCause::Login)?;
+    let socket = match peer {
+        // The very server, not another one of the same name.
+        Some(peer) => Socket::from_tcp(TcpStream::connect(peer).await.map_err(io_cause)?).map_err(io_cause)?,
+        None => open(address).await?,
+    };
+    match converse::<L>(address, begun, output, socket).await {
+        Err(ConnectCause::ClosedDuringLogin) => Ok(()),
+        Err(cause) => Err(cause),
+        Ok(_) => Err(io_cause(io::Error::new(io::ErrorKind::InvalidData, "a log-in where none was asked for"))),
+    }
+}
+
+async fn converse<L: Language>(
+    address: &Address,
+    (mut login, mut step): (L::Login, LoginStep<L::Framer>),
+    mut output: Vec<u8>,
+    mut socket: Socket,
+) -> Result<Connected<L>, ConnectCause> {
+    let peer = socket.peer();
     let mut input = BytesMut::new();
     let mut round_trip_us = u64::MAX;
-    let (mut login, mut step) = language.login(address, attempt, &mut output).map_err(ConnectCause::Login)?;
     loop {
         let asks = !output.is_empty();
         write_all(&mut socket, &mut output).await?;
@@ -122,8 +154,9 @@ async fn log_in<L: Language>(
                 step = login.tls_started(&peer, &mut output).map_err(ConnectCause::Login)?;
                 continue;
             }
-            LoginStep::Ready { framer, in_flight_max } => {
-                return Ok(Connected { socket, framer, leftover: input, in_flight_max, round_trip_us });
+            LoginStep::Ready { framer, in_flight_max, cancel_key } => {
+                let cancellation = cancel_key.map(|key| Cancellation { address: address.clone(), peer, key });
+                return Ok(Connected { socket, framer, leftover: input, in_flight_max, round_trip_us, cancellation });
             }
         };
         let asked_at = Instant::now();
@@ -135,6 +168,26 @@ async fn log_in<L: Language>(
         }
         step = login.advance(&mut input, &mut output).map_err(ConnectCause::Login)?;
     }
+}
+
+/// Runs one statement on a connection that is for nothing else, and closes it.
+pub(crate) async fn run_once<L: Language>(connected: Connected<L>, message: &[u8]) -> Result<(), ConnectCause> {
+    let Connected { mut socket, framer, leftover, .. } = connected;
+    let mut inbound = Inbound::new(framer, leftover, LOGIN_INPUT_BYTES_MAX);
+    write_all(&mut socket, &mut message.to_vec()).await?;
+    loop {
+        match inbound.next(Expected::Statement) {
+            Ok(Some(Event::Reply { .. })) => break,
+            Ok(Some(Event::Farewell(_))) => return Err(ConnectCause::ClosedDuringLogin),
+            Ok(None) => {}
+            Err(fault) => return Err(io_cause(io::Error::new(io::ErrorKind::InvalidData, fault))),
+        }
+        if poll_fn(|cx| socket.poll_read(cx, inbound.buffer())).await.map_err(io_cause)? == 0 {
+            return Err(ConnectCause::ClosedDuringLogin);
+        }
+    }
+    socket.try_write(L::farewell());
+    Ok(())
 }
 
 fn unanswered(login: &mut impl Login, cause: ConnectCause) -> ConnectCause {

@@ -34,6 +34,8 @@ pub enum Failure {
     },
     /// The server refuses to log us in, and trying again cannot help.
     Refused(Arc<ConnectFailure>),
+    /// The server could not be asked to stop a statement.
+    NotCancelled(Arc<ConnectFailure>),
     /// The transaction that the statement belongs to was ended by the server; the statement was not sent.
     NoTransaction,
     /// The pool is closed.
@@ -192,6 +194,9 @@ impl fmt::Display for Failure {
                 write!(f, "the reply is larger than {reply_bytes_max} bytes")
             }
             Failure::Refused(failure) => write!(f, "{failure}"),
+            Failure::NotCancelled(failure) => {
+                write!(f, "the server could not be asked to stop the statement: {failure}")
+            }
             Failure::NoTransaction => f.write_str(
                 "the server has ended the transaction (rolled it back, or committed it with a statement that does so)",
             ),

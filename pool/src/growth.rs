@@ -274,7 +274,7 @@ impl<L: Language> Opening<L> {
         let is_new = matches!(&seat.0, Some(Live { link: Link::New(_), .. }));
         // A failure here is a connection that ended while it changed runtimes; whoever waits has it tried again.
         let Some(live) = take_over(&mut seat) else { return };
-        let Live { link: mut socket, inbound, prepared, in_flight_max, round_trip_us } = live;
+        let Live { link: mut socket, inbound, prepared, in_flight_max, round_trip_us, cancellation } = live;
         if is_new {
             pool.note_success();
         }
@@ -285,7 +285,9 @@ impl<L: Language> Opening<L> {
             return;
         }
         growth.next_lane += 1;
-        let lane = Arc::new(Lane::new(growth.next_lane, home, &pool.limits.lane, in_flight_max, prepared));
+        let number = growth.next_lane;
+        let lane = Lane::new(number, home, &pool.limits.lane, in_flight_max, prepared, cancellation);
+        let lane = Arc::new(lane);
         pool.list(&lane);
         growth.connecting -= 1;
         self.became_lane = true;

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use crate::cancel::Cancellation;
 use crate::error::{Failure, Loss, LossCause};
 use crate::home;
 use crate::language::{Language, Preparation, StatementId};
@@ -103,6 +104,8 @@ pub(crate) struct Lane<L> {
     home: AtomicU32,
     /// Statements in flight at most: the pool's limit, or fewer where this connection bears fewer.
     pub(crate) in_flight_max: usize,
+    /// How its statements are stopped.
+    pub(crate) cancellation: Option<Arc<Cancellation>>,
     pub(crate) counters: LaneCounters,
     shared: Mutex<Shared>,
     load: Load,
@@ -116,11 +119,13 @@ impl<L: Language> Lane<L> {
         limits: &LaneLimits,
         in_flight_max: usize,
         prepared: Prepared,
+        cancellation: Option<Arc<Cancellation>>,
     ) -> Lane<L> {
         Lane {
             number,
             home: AtomicU32::new(home),
             in_flight_max,
+            cancellation,
             counters: LaneCounters::default(),
             shared: Mutex::new(Shared {
                 pipeline: Pipeline::new(in_flight_max, limits.unsent_bytes_max),
@@ -352,6 +357,17 @@ impl<L: Language> Lane<L> {
             Err(Refusal::Full) if shared.tenancy.wait_for_room(cx.waker()).is_ok() => Poll::Pending,
             Err(_) => Poll::Ready(None),
         }
+    }
+
+    /// Whether no request to stop a statement is under way; else `cx` is woken when one has arrived.
+    pub(crate) fn poll_cancelled(&self, cx: &Context<'_>, tenant: Tenant) -> Poll<()> {
+        let mut shared = self.lock();
+        if shared.tenancy.tenant != tenant || shared.tenancy.cancels == 0 {
+            return Poll::Ready(());
+        }
+        // So few wait for room on what nobody holds any more that there is a place.
+        let _ = shared.tenancy.wait_for_room(cx.waker());
+        Poll::Pending
     }
 
     /// Queues a message with one reply that nobody waits for, whatever room there is; where only one may be in flight and

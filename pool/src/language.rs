@@ -76,9 +76,23 @@ pub trait Language: Send + Sync + Sized + 'static {
     /// Whether [`reset`](Language::reset) always makes the server forget prepared statements.
     const RESET_FORGETS_PREPARED: bool = false;
 
+    /// Where a statement is stopped over a connection of its own: begins the dialogue that does so. It is done when the server
+    /// closes that connection. `None`: it is stopped by [`cancel_statement`](Language::cancel_statement).
+    fn cancel(&self, _address: &Address, _key: &CancelKey, _output: &mut Vec<u8>) -> CancelDialogue<Self> {
+        None
+    }
+
+    /// Where a statement is stopped by another statement: that, as messages with one reply.
+    fn cancel_statement(_key: &CancelKey) -> Option<Vec<u8>> {
+        None
+    }
+
     /// What is written before an orderly close.
     fn farewell() -> &'static [u8];
 }
+
+/// The first step of a dialogue that stops a statement, where there is one.
+pub type CancelDialogue<L> = Option<Result<(<L as Language>::Login, LoginStep<<L as Language>::Framer>), LoginFailure>>;
 
 /// The log-in dialogue of one connection, without I/O.
 pub trait Login: Send + 'static {
@@ -130,6 +144,8 @@ pub enum LoginStep<F> {
         framer: F,
         /// Statements in flight on this connection, where that is fewer than in the pool's limits.
         in_flight_max: Option<usize>,
+        /// What stops a statement of this connection; `None` where the server has not said.
+        cancel_key: Option<CancelKey>,
     },
 }
 
@@ -232,6 +248,17 @@ impl fmt::Display for Address {
             Address::Tcp { host, port } => write!(f, "{host}:{port}"),
             Address::Unix(path) => write!(f, "{}", path.display()),
         }
+    }
+}
+
+/// What the server has to be shown or told to stop what runs on one connection. The machine does not look into it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CancelKey(pub Box<[u8]>);
+
+impl fmt::Debug for CancelKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Whoever has it can stop statements.
+        f.write_str("CancelKey")
     }
 }
 

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
+use crate::cancel::Canceller;
 use crate::connect::within;
 use crate::error::{ConnectFailure, Failure};
 use crate::home;
@@ -419,6 +420,11 @@ impl<L: Language> Lease<L> {
     /// transaction counts as lost: no statement of it is taken any more.
     pub fn send_unheard(&self, message: &[u8]) {
         self.lane.send_unheard(message, self.tenant, self.pool.inner().now_us());
+    }
+
+    /// What stops the statement that runs on it.
+    pub fn canceller(&self) -> Canceller<L> {
+        Canceller::new(Arc::clone(self.inner()), Arc::clone(&self.lane), self.tenant)
     }
 
     fn inner(&self) -> &Arc<Inner<L>> {

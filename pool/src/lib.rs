@@ -68,10 +68,11 @@ mod tls;
 mod waiters;
 mod watch;
 
+pub use cancel::Canceller;
 pub use error::{AcquireTimeout, ConnectCause, ConnectFailure, Failure, Loss, LossCause};
 pub use language::{
-    Address, End, Expected, Framed, Framer, Handle, Language, Login, LoginFailure, LoginStep, PeerFault, Preparation,
-    StatementId,
+    Address, CancelDialogue, CancelKey, End, Expected, Framed, Framer, Handle, Language, Login, LoginFailure,
+    LoginStep, PeerFault, Preparation, StatementId,
 };
 pub use lease::Lease;
 pub use limits::{LaneLimits, PoolLimits};

@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cancel::cancel;
+use crate::cancel::Request;
 use crate::connect::within;
 use crate::error::LossCause;
 use crate::home;
@@ -46,15 +46,22 @@ pub(crate) fn begin<L: Language>(pool: Arc<Inner<L>>, lane: Arc<Lane<L>>, tenant
 
 /// `None`: it cannot be had as it was.
 async fn restore<L: Language>(pool: &Arc<Inner<L>>, lane: &Arc<Lane<L>>, tenant: Tenant) -> Option<()> {
+    // Before anything else, what is on its way has to arrive: it must not hit what comes next.
+    poll_fn(|cx| lane.poll_cancelled(cx, tenant)).await;
     // Queued behind what is in flight: most of that ends soon.
     let mut rolled_back = pin!(run(pool, lane, tenant, vec![L::rollback()]));
     match within(PATIENCE, rolled_back.as_mut()).await {
         Some(done) => done?,
         None => {
-            if !lane.lock().tenancy.ending {
-                cancel(pool, lane).await;
+            // A commit is not stopped.
+            let ending = lane.lock().tenancy.ending;
+            if !ending && let Some(request) = Request::begin(pool, lane, tenant) {
+                // It ends by itself, or it has to be waited for: both show in what follows.
+                let _ = request.send().await;
             }
             rolled_back.await?;
+            // One more trip: the request may have come when nothing ran.
+            run(pool, lane, tenant, vec![L::rollback()]).await?;
         }
     }
     let (changed, forget_prepared) = {

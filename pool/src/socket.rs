@@ -1,6 +1,7 @@
 //! A connected socket, TCP or Unix, with TLS or without, and its move from one runtime to another.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -51,6 +52,14 @@ impl Socket {
         SockRef::from(&stream).set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))?;
         SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE_IDLE))?;
         Ok(Socket::Tcp(stream))
+    }
+
+    /// The other end's address, where it has one.
+    pub(crate) fn peer(&self) -> Option<SocketAddr> {
+        match self {
+            Socket::Tcp(stream) => stream.peer_addr().ok(),
+            Socket::Unix(_) | Socket::Tls(_) => None,
+        }
     }
 
     /// One read into `buffer`, which has room. `Ready(0)` is the end of the stream.

@@ -32,6 +32,8 @@ pub(crate) struct Tenancy {
     pub(crate) changed: bool,
     /// The same as to prepared statements: the server may have others than we know.
     pub(crate) prepared_changed: bool,
+    /// Requests to stop what runs, that the server may not have heard of yet.
+    pub(crate) cancels: usize,
     /// Something may still hit whatever runs: one more round trip before anybody else does.
     pub(crate) disturbed: bool,
     /// The last that was queued, or is about to be, ends the transaction: it is not to be stopped.
@@ -66,6 +68,7 @@ impl Tenancy {
             settled: true,
             changed: false,
             prepared_changed: false,
+            cancels: 0,
             disturbed: false,
             ending: false,
             lost: false,

@@ -95,7 +95,7 @@ impl Login for ToyLogin {
 
     fn advance(&mut self, input: &mut BytesMut, _: &mut Vec<u8>) -> Result<LoginStep<ToyFramer>, LoginFailure> {
         input.advance(1);
-        Ok(LoginStep::Ready { framer: ToyFramer, in_flight_max: self.0 })
+        Ok(LoginStep::Ready { framer: ToyFramer, in_flight_max: self.0, cancel_key: None })
     }
 
     fn tls_started(&mut self, _: &TlsPeer, _: &mut Vec<u8>) -> Result<LoginStep<ToyFramer>, LoginFailure> {

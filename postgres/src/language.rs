@@ -4,12 +4,12 @@ use std::sync::{Arc, RwLock};
 
 use bytes::{Bytes, BytesMut};
 use cenote_pool::{
-    Address, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements, TlsFailure,
-    TlsPeer,
+    Address, CancelDialogue, CancelKey, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId,
+    Statements, TlsFailure, TlsPeer,
 };
 
 use crate::error::Error;
-use crate::login::{Login, LoginError, Progress};
+use crate::login::{Login, LoginError, Progress, Purpose};
 use crate::reply;
 use crate::server_error::Notice;
 use crate::settings::{Host, Settings};
@@ -44,6 +44,12 @@ impl Postgres {
             types: TypeCatalogue::default(),
             notice_handler: RwLock::default(),
         }
+    }
+
+    fn host(&self, address: &Address) -> Result<&Host, LoginError> {
+        let place = self.addresses.iter().position(|known| known == address);
+        let host = place.and_then(|place| self.settings.hosts().get(place));
+        host.ok_or_else(|| LoginError::Caller("an address that is none of the hosts".to_owned()))
     }
 
     pub(crate) fn settings(&self) -> &Settings {
@@ -104,16 +110,20 @@ impl Language for Postgres {
         attempt: u32,
         output: &mut Vec<u8>,
     ) -> Result<(Login, LoginStep<ReplyFramer>), LoginFailure> {
-        let place = self.addresses.iter().position(|known| known == address);
-        let host = place.and_then(|place| self.settings.hosts().get(place));
-        let started = host.ok_or_else(|| LoginError::Caller("an address that is none of the hosts".to_owned()));
-        let started = started.and_then(|host| Login::start(&self.settings, host, attempt, output));
+        let started = self.host(address);
+        let started = started.and_then(|host| Login::start(&self.settings, host, attempt, Purpose::LogIn, output));
         let (login, progress) = started.map_err(|error| failure(error, false))?;
         Ok((login, step(progress)))
     }
 
     fn append_forget(statement: StatementId, _: Handle, output: &mut Vec<u8>) {
         frontend::append_close(statement, output);
+    }
+
+    fn cancel(&self, address: &Address, key: &CancelKey, output: &mut Vec<u8>) -> CancelDialogue<Postgres> {
+        let purpose = Purpose::Cancel(key.0.clone());
+        let started = self.host(address).and_then(|host| Login::start(&self.settings, host, 0, purpose, output));
+        Some(started.map(|(login, progress)| (login, step(progress))).map_err(|error| failure(error, false)))
     }
 
     fn strip_lead(reply: Bytes) -> Bytes {
@@ -162,7 +172,11 @@ fn step(progress: Progress) -> LoginStep<ReplyFramer> {
     match progress {
         Progress::NeedsInput => LoginStep::NeedsInput,
         Progress::StartTls(request) => LoginStep::StartTls(Box::new(request)),
-        Progress::Ready(_session) => LoginStep::Ready { framer: ReplyFramer::default(), in_flight_max: None },
+        Progress::Ready(session) => LoginStep::Ready {
+            framer: ReplyFramer::default(),
+            in_flight_max: None,
+            cancel_key: session.cancel_request().map(CancelKey),
+        },
     }
 }
 

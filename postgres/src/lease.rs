@@ -78,9 +78,47 @@ impl Lease {
         Transaction::on_lent(self, options)
     }
 
+    /// What stops the statement that runs on this connection: it may be used while another task or future waits for that.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(pool: cenote_postgres::Pool) -> Result<(), cenote_postgres::Error> {
+    /// let lease = pool.lease().await?;
+    /// let canceller = lease.canceller();
+    /// let report = lease.query("select * from slow_report()", &[]);
+    /// tokio::select! {
+    ///     rows = report => drop(rows?),
+    ///     () = tokio::time::sleep(Duration::from_secs(10)) => drop(canceller.cancel().await?),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn canceller(&self) -> Canceller {
+        Canceller(self.lease.canceller())
+    }
+
     /// Whether the server says that a transaction is open.
     pub fn is_in_transaction(&self) -> bool {
         self.lease.is_in_transaction()
+    }
+}
+
+/// Stops what runs on one [`Lease`] or in one [`Transaction`]. Kept beyond that it does nothing.
+#[derive(Clone, Debug)]
+pub struct Canceller(cenote_pool::Canceller<Postgres>);
+
+impl Canceller {
+    /// Asks the server to stop what runs, and waits until it has heard of it: the statement then ends with the error
+    /// `57014`, if it was not done before. `false`: there was nothing to stop.
+    ///
+    /// Dropping the future does not take the request back. It goes over a connection of its own, with TLS as the settings
+    /// ask.
+    ///
+    /// # Errors
+    ///
+    /// When the server could not be told.
+    pub async fn cancel(&self) -> Result<bool, Error> {
+        Ok(self.0.cancel().await?)
     }
 }
 

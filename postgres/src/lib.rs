@@ -55,7 +55,7 @@ pub use batch::{Batch, BatchResult};
 pub use cenote_pool::{LaneStats, LeaseStats, PoolStats, TlsVersion};
 pub use error::Error;
 pub use from_row::FromRow;
-pub use lease::Lease;
+pub use lease::{Canceller, Lease};
 pub use pool::{IntoSettings, Pool};
 pub use row::{Column, Row, RowIndex};
 pub use server_error::{Notice, ServerError, Severity, SqlState};

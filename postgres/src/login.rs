@@ -62,6 +62,7 @@ const SECRET_KEY_BYTES: std::ops::RangeInclusive<usize> = 4..=256;
 /// A log-in under way.
 pub(crate) struct Login {
     settings: Settings,
+    purpose: Purpose,
     /// The host's name as it was given; `None` on a Unix socket.
     host: Option<String>,
     attempt: u32,
@@ -70,6 +71,15 @@ pub(crate) struct Login {
     state: State,
     session: Session,
     messages: usize,
+}
+
+/// What a connection is made for.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A session.
+    LogIn,
+    /// This request to stop a statement of another session; the server closes the connection when it has read it.
+    Cancel(Box<[u8]>),
 }
 
 /// Where the dialogue stands.
@@ -112,6 +122,7 @@ impl Login {
         settings: &Settings,
         host: &Host,
         attempt: u32,
+        purpose: Purpose,
         output: &mut Vec<u8>,
     ) -> Result<(Login, Progress), LoginError> {
         let host = match host {
@@ -126,10 +137,11 @@ impl Login {
         };
         let settings = settings.clone();
         let session = Session::default();
-        let login = Login { settings, host, attempt, opening, channel: Channel::Plain, state, session, messages: 0 };
+        let login =
+            Login { settings, purpose, host, attempt, opening, channel: Channel::Plain, state, session, messages: 0 };
         let progress = match opening {
             Opening::Plain => {
-                write_startup(&login.settings, output)?;
+                login.write_first(output)?;
                 Progress::NeedsInput
             }
             Opening::Ask => {
@@ -161,9 +173,20 @@ impl Login {
             ));
         }
         self.channel = Channel::Tls { end_point: peer.server_end_point() };
-        write_startup(&self.settings, output)?;
+        self.write_first(output)?;
         self.state = State::Asked;
         Ok(())
+    }
+
+    /// What the connection is made for, in clear or within TLS.
+    fn write_first(&self, output: &mut Vec<u8>) -> Result<(), LoginError> {
+        match &self.purpose {
+            Purpose::LogIn => write_startup(&self.settings, output),
+            Purpose::Cancel(request) => {
+                output.extend_from_slice(request);
+                Ok(())
+            }
+        }
     }
 
     /// TLS did not come about.
@@ -207,7 +230,7 @@ impl Login {
             }
             (b'N', _) if !input.is_empty() => Err(LoginError::peer("bytes behind the answer to the question for TLS")),
             (b'N', SslMode::Prefer) => {
-                write_startup(&self.settings, output)?;
+                self.write_first(output)?;
                 self.state = State::Asked;
                 Ok(Progress::NeedsInput)
             }

@@ -7,7 +7,7 @@ use std::panic::Location;
 use bytes::BytesMut;
 
 use crate::error::Error;
-use crate::lease::Lease;
+use crate::lease::{Canceller, Lease};
 use crate::pool::Pool;
 use crate::reply;
 use crate::verbs::verbs;
@@ -161,6 +161,11 @@ impl<'a> Transaction<'a> {
     pub(crate) fn on_lent(lease: &'a mut Lease, options: TransactionOptions) -> Transaction<'a> {
         begin(lease, options);
         Transaction { held: Held::Lent(lease), depth: 0, ended: false }
+    }
+
+    /// What stops the statement that runs in it: see [`Lease::canceller`].
+    pub fn canceller(&self) -> Canceller {
+        self.lease().canceller()
     }
 
     fn lease(&self) -> &Lease {

@@ -5,6 +5,9 @@ use std::fmt;
 use super::LoginError;
 use crate::server_error::Notice;
 
+/// CancelRequest: a number in the place of a version.
+const CANCEL_REQUEST: [u8; 4] = [0x04, 0xd2, 0x16, 0x2e];
+
 /// A server reports about fifteen parameters; extensions may add some.
 const PARAMETERS_MAX: usize = 128;
 
@@ -28,6 +31,17 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// The message that has the server stop what this session runs, for a connection of its own; `None` where the server
+    /// has not said what it would have to show.
+    pub(crate) fn cancel_request(&self) -> Option<Box<[u8]>> {
+        if self.process_id == 0 || self.secret_key.is_empty() {
+            return None;
+        }
+        let length = u32::try_from(12 + self.secret_key.len()).ok()?;
+        let parts = [&length.to_be_bytes()[..], &CANCEL_REQUEST, &self.process_id.to_be_bytes(), &self.secret_key];
+        Some(parts.concat().into())
+    }
+
     /// The value of a reported parameter.
     pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         let found = self.parameters.iter().find(|(known, _)| known == name);

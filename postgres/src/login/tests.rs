@@ -40,7 +40,7 @@ struct Ending {
 /// next flight; an empty one ends the dialogue.
 /// A log-in that begins with the StartupMessage.
 fn start(settings: &Settings, output: &mut Vec<u8>) -> Result<Login, LoginError> {
-    let (login, progress) = Login::start(settings, &settings.hosts()[0], 0, output)?;
+    let (login, progress) = Login::start(settings, &settings.hosts()[0], 0, Purpose::LogIn, output)?;
     assert!(matches!(progress, Progress::NeedsInput));
     Ok(login)
 }
@@ -168,7 +168,8 @@ fn a_startup_message_too_long_for_the_server_is_not_sent() {
 fn answer(mode: &str, attempt: u32, answer: &[u8]) -> (String, Vec<u8>) {
     let settings = Settings::from_url(&format!("user=app sslrootcert=/ca.pem sslmode={mode}")).unwrap();
     let mut output = Vec::new();
-    let (mut login, progress) = Login::start(&settings, &settings.hosts()[0], attempt, &mut output).unwrap();
+    let (mut login, progress) =
+        Login::start(&settings, &settings.hosts()[0], attempt, Purpose::LogIn, &mut output).unwrap();
     assert!(matches!(progress, Progress::NeedsInput));
     assert_eq!(output, [0, 0, 0, 8, 4, 210, 22, 47]);
     output.clear();
@@ -221,7 +222,7 @@ fn tls_is_started_once_and_where_it_is_due() {
     for (protocol, accepted) in [(Some(&b"postgresql"[..]), true), (None, false), (Some(b"http/1.1"), false)] {
         let direct = Settings::from_url("user=app sslmode=require sslnegotiation=direct").unwrap();
         let mut output = Vec::new();
-        let (mut login, progress) = Login::start(&direct, &direct.hosts()[0], 0, &mut output).unwrap();
+        let (mut login, progress) = Login::start(&direct, &direct.hosts()[0], 0, Purpose::LogIn, &mut output).unwrap();
         assert!(matches!(progress, Progress::StartTls(_)) && output.is_empty(), "nothing goes before it");
         assert_eq!(login.tls_started(&peer(protocol), &mut output).is_ok(), accepted, "{protocol:?}");
         assert_eq!(output.is_empty(), !accepted, "{protocol:?}");

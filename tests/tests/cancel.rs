@@ -1,0 +1,52 @@
+//! Stopping what runs on a lease: it hits that alone, and nobody who has the connection afterwards.
+
+use cenote_postgres::SqlState;
+use cenote_tests::{Admin, must_end, open, settings, wait_until};
+
+const SLOW: &str = "select pg_sleep(600)";
+
+#[tokio::test]
+async fn a_statement_of_a_lease_is_stopped_and_the_lease_lives_on() {
+    let pool = open(settings("cancel").pool_size(2));
+    let lease = pool.lease().await.unwrap();
+    let canceller = lease.canceller();
+    assert!(!canceller.cancel().await.unwrap(), "nothing runs");
+    let cancelling = async {
+        let admin = Admin::connect().await;
+        let runs = async || {
+            admin
+                .backends(&pool)
+                .await
+                .iter()
+                .any(|backend| backend.query.contains("pg_sleep") && backend.state == "active")
+        };
+        wait_until("the statement runs", runs).await;
+        assert!(canceller.cancel().await.unwrap());
+    };
+    let (slow, ()) =
+        must_end("a statement that is cancelled", async { tokio::join!(lease.query(SLOW, &[]), cancelling) }).await;
+    assert_eq!(slow.unwrap_err().code(), Some(SqlState::QUERY_CANCELED));
+    let one: i32 = lease.query_one("select 1", &[]).await.unwrap().get(0).unwrap();
+    assert_eq!(one, 1);
+    drop(lease);
+    wait_until("it is back", async || pool.stats().leases.is_empty()).await;
+    assert!(!canceller.cancel().await.unwrap(), "the lease is over");
+    assert_eq!((pool.stats().cancels, pool.stats().leases_closed), (1, 0));
+}
+
+#[tokio::test]
+async fn what_a_dropped_lease_runs_is_stopped() {
+    let pool = open(settings("cancel_dropped").pool_size(2));
+    let admin = Admin::connect().await;
+    let lease = pool.lease().await.unwrap();
+    let runs =
+        async || admin.backends(&pool).await.iter().any(|backend| backend.query == SLOW && backend.state == "active");
+    tokio::select! {
+        _ = lease.query(SLOW, &[]) => panic!("it sleeps for minutes"),
+        () = wait_until("the statement runs", runs) => {}
+    }
+    drop(lease);
+    wait_until("the connection is back among the lanes", async || pool.stats().lanes.len() == 1).await;
+    assert!(!runs().await, "the server goes on with what nobody waits for");
+    assert_eq!((pool.stats().cancels, pool.stats().leases_restored, pool.stats().leases_closed), (1, 1, 0));
+}
