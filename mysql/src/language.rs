@@ -15,7 +15,7 @@ use cenote_pool::{
 
 use crate::auth::PublicKey;
 use crate::error::Error;
-use crate::login::{Login, LoginError, Progress, Transport};
+use crate::login::{self, Login, LoginError, Progress, Transport};
 use crate::pipelining::{Host, Hosts};
 use crate::reply;
 use crate::settings::{self, Pipelining, Settings};
@@ -28,6 +28,10 @@ const MAX_ALLOWED_PACKET_BYTES: usize = 1 << 30;
 
 /// What a file with a server's key may have. One of 8,192 bits takes 1.5 kB, and a file may hold some words besides.
 const SERVER_KEY_BYTES_MAX: u64 = 64 << 10;
+
+/// Of what a session was given only a default database cannot be taken away again: where the settings name none, this
+/// fails in a session that has one, and the connection is closed. (A subquery of two rows is an error where it is run.)
+const FAIL_WITH_DATABASE: &str = "SELECT IF(DATABASE() IS NULL, 0, (SELECT 1 UNION SELECT 2))";
 
 /// MySQL's language, and what one pool has learned.
 pub(crate) struct MySql {
@@ -132,12 +136,20 @@ impl Language for MySql {
         frontend::fill_in(messages, handle);
     }
 
+    const LEAD_HAS_OWN_REPLY: bool = true;
+
+    const RESET_FORGETS_PREPARED: bool = true;
+
     fn rollback() -> Vec<u8> {
-        Vec::new()
+        frontend::own_query("ROLLBACK")
     }
 
     fn reset(&self, _forget_prepared: bool) -> Vec<Vec<u8>> {
-        Vec::new()
+        let database = match self.settings.database() {
+            Some(name) => frontend::use_database(name),
+            None => frontend::own_query(FAIL_WITH_DATABASE),
+        };
+        vec![frontend::RESET_CONNECTION.to_vec(), login::set_message(), database]
     }
 
     fn farewell() -> &'static [u8] {
@@ -193,7 +205,7 @@ impl ConnectionLogin {
                 (None, Some(1))
             }
         };
-        Ok(LoginStep::Ready { framer: ReplyFramer::new(host), in_flight_max })
+        Ok(LoginStep::Ready { framer: ReplyFramer::new(host), in_flight_max, cancel_key: None })
     }
 }
 
