@@ -34,6 +34,11 @@ pub enum Failure {
     },
     /// The server refuses to log us in, and trying again cannot help.
     Refused(Arc<ConnectFailure>),
+    /// There was no answer within the time the caller gave for it. The statement may run, and may have run.
+    Overdue {
+        /// That time.
+        limit: Duration,
+    },
     /// The server could not be asked to stop a statement.
     NotCancelled(Arc<ConnectFailure>),
     /// The transaction that the statement belongs to was ended by the server; the statement was not sent.
@@ -194,6 +199,9 @@ impl fmt::Display for Failure {
                 write!(f, "the reply is larger than {reply_bytes_max} bytes")
             }
             Failure::Refused(failure) => write!(f, "{failure}"),
+            Failure::Overdue { limit } => {
+                write!(f, "no answer within {:.3} s; the statement may still run", limit.as_secs_f64())
+            }
             Failure::NotCancelled(failure) => {
                 write!(f, "the server could not be asked to stop the statement: {failure}")
             }

@@ -39,6 +39,7 @@ pub mod backoff;
 mod budget;
 mod cancel;
 mod connect;
+mod deadline;
 mod driver;
 mod error;
 mod growth;
@@ -69,6 +70,7 @@ mod waiters;
 mod watch;
 
 pub use cancel::Canceller;
+pub use deadline::Deadline;
 pub use error::{AcquireTimeout, ConnectCause, ConnectFailure, Failure, Loss, LossCause};
 pub use language::{
     Address, CancelDialogue, CancelKey, End, Expected, Framed, Framer, Handle, Language, Login, LoginFailure,

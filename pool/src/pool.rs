@@ -364,6 +364,8 @@ impl<L: Language> Inner<L> {
             connections_lost: counters.connections_lost.get(),
             quarantines: counters.quarantines.get(),
             resubmits: counters.resubmits.get(),
+            repeats: counters.repeats.get(),
+            overdue: counters.overdue.get(),
             waits: counters.waits.get(),
             leases_taken: counters.leases.get(),
             lease_waits: counters.lease_waits.get(),

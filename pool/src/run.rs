@@ -86,6 +86,8 @@ pub struct Flight<L: Language> {
     resubmits: u32,
     /// The reply to the preparation is what is wanted.
     prepares_only: bool,
+    /// It may be sent once more when its connection is lost with it.
+    repeats: bool,
 }
 
 type WaitForRoom = Pin<Box<dyn Future<Output = Result<Place, Failure>> + Send>>;
@@ -111,7 +113,7 @@ impl<L: Language> From<Submitted<L>> for Stage<L> {
 
 impl<L: Language> Default for Flight<L> {
     fn default() -> Flight<L> {
-        Flight { stage: Stage::Start, resubmits: 0, prepares_only: false }
+        Flight { stage: Stage::Start, resubmits: 0, prepares_only: false, repeats: false }
     }
 }
 
@@ -129,6 +131,18 @@ impl<L: Language> fmt::Debug for Flight<L> {
 }
 
 impl<L: Language> Flight<L> {
+    /// Of a statement that may run twice: if its connection is lost after it was sent, it is sent once more.
+    #[must_use]
+    pub fn idempotent(mut self, idempotent: bool) -> Flight<L> {
+        self.repeats = idempotent;
+        self
+    }
+
+    /// Whether it is queued: it will run, whatever becomes of this.
+    pub fn is_queued(&self) -> bool {
+        matches!(self.stage, Stage::InFlight(_))
+    }
+
     /// Sends one submission and waits for its reply.
     ///
     /// `encode` writes the payload; it runs again if the statement has to go to another connection, and never under a
@@ -223,6 +237,11 @@ impl<L: Language> Flight<L> {
             Outcome::Lost { sent: false, .. } if !leased && self.resubmits < RESUBMITS_MAX => {
                 inner.counters.resubmits.add(1);
                 self.resubmits += 1;
+                self.stage = Stage::Start;
+                return None;
+            }
+            Outcome::Lost { sent: true, .. } if !leased && std::mem::take(&mut self.repeats) => {
+                inner.counters.repeats.add(1);
                 self.stage = Stage::Start;
                 return None;
             }

@@ -41,6 +41,8 @@ pub(crate) struct PoolCounters {
     pub(crate) connections_lost: Counter,
     pub(crate) quarantines: Counter,
     pub(crate) resubmits: Counter,
+    pub(crate) repeats: Counter,
+    pub(crate) overdue: Counter,
     pub(crate) waits: Counter,
     pub(crate) leases: Counter,
     pub(crate) lease_waits: Counter,
@@ -130,6 +132,8 @@ pub struct PoolStats {
     pub quarantines: u64,
     /// Statements moved to another lane because theirs was lost before any byte had left.
     pub resubmits: u64,
+    /// Statements that may run twice and were sent again, because their connection was lost after they were sent.
+    pub repeats: u64,
     /// Callers that had to wait for room on a lane.
     pub waits: u64,
     /// Leases taken.
@@ -144,6 +148,8 @@ pub struct PoolStats {
     pub cancels: u64,
     /// Callers that gave up waiting.
     pub acquire_timeouts: u64,
+    /// Statements that were not answered within the time their caller gave them.
+    pub overdue: u64,
     /// Replies dropped for their size.
     pub replies_too_large: u64,
     /// Statements that failed because the connection was lost after they were sent.

@@ -76,10 +76,11 @@ impl Tenancy {
         }
     }
 
-    /// A transaction begins in front of the next statement.
+    /// A transaction begins in front of the next statement; not if the last one was never ended, or could not be: it would
+    /// be the same one to the server.
     pub(crate) fn begin(&mut self, lead: Vec<Box<[u8]>>, one_at_a_time: bool) {
+        self.lost |= self.transaction == Some(Begun::Queued);
         self.lead = lead;
-        self.lost = false;
         self.ending = false;
         self.transaction = Some(Begun::NotYet);
         self.one_at_a_time = one_at_a_time;
@@ -93,12 +94,19 @@ impl Tenancy {
         std::mem::take(&mut self.lead)
     }
 
-    /// The transaction is over for whoever asked for it. Whether the server has heard of it at all.
+    /// The transaction is over for whoever asked for it, who commits or rolls back whatever there is. Whether the server
+    /// has heard of it at all.
     pub(crate) fn end(&mut self) -> bool {
         self.ending = true;
+        self.lost = false;
         self.one_at_a_time = false;
         self.lead = Vec::new();
         self.transaction.take() == Some(Begun::Queued)
+    }
+
+    /// Whether the beginning of a transaction was queued, and nobody has ended it since.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.transaction == Some(Begun::Queued)
     }
 
     /// Whether a transaction was asked for and not ended since.
@@ -156,6 +164,27 @@ mod tests {
         assert!(tenancy.has_lost_its_transaction(0));
         assert!(tenancy.end(), "the server has heard of it");
         assert!(!tenancy.has_lost_its_transaction(0));
+    }
+
+    #[test]
+    fn what_could_not_be_undone_is_nobody_elses_transaction() {
+        let mut tenancy = Tenancy::new(Tenant(1));
+        tenancy.begin(vec![b"begin"[..].into()], false);
+        tenancy.take_lead();
+        tenancy.settled = false;
+        tenancy.lose_transaction();
+        assert!(tenancy.end(), "it may be rolled back");
+        assert!(!tenancy.has_lost_its_transaction(0));
+        tenancy.lose_transaction();
+        tenancy.begin(vec![b"begin"[..].into()], false);
+        assert!(tenancy.has_lost_its_transaction(0), "the rollback could not be sent");
+
+        let mut tenancy = Tenancy::new(Tenant(2));
+        tenancy.begin(vec![b"begin"[..].into()], false);
+        tenancy.take_lead();
+        tenancy.settled = false;
+        tenancy.begin(vec![b"begin"[..].into()], false);
+        assert!(tenancy.has_lost_its_transaction(0), "the first was never ended");
     }
 
     #[test]

@@ -51,6 +51,7 @@ mod type_catalogue;
 mod verbs;
 mod wire;
 
+pub use ask::{Query, TimedQuery};
 pub use batch::{Batch, BatchResult};
 pub use cenote_pool::{LaneStats, LeaseStats, PoolStats, TlsVersion};
 pub use error::Error;

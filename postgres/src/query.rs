@@ -1,6 +1,5 @@
 //! The verbs: `query`, `query_one`, `query_opt`, `query_as`, `query_typed`, `execute`.
 
-use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use bytes::Bytes;
 use cenote_pool::{Answered, Lookup};
 use postgres_types::{ToSql, Type};
 
-use crate::ask::Ask;
+use crate::ask::Query;
 use crate::error::Error;
 use crate::firewall;
 use crate::from_row::FromRow;
@@ -42,12 +41,8 @@ impl Pool {
     /// # Errors
     ///
     /// See [`Error`].
-    pub fn query<'a>(
-        &'a self,
-        sql: &'a str,
-        parameters: &'a [&'a (dyn ToSql + Sync)],
-    ) -> impl Future<Output = Result<Vec<Row>, Error>> + Send + 'a {
-        Ask::new(self, sql, parameters, all_rows)
+    pub fn query<'a>(&'a self, sql: &'a str, parameters: &'a [&'a (dyn ToSql + Sync)]) -> Query<'a, Vec<Row>> {
+        Query::new(self, sql, parameters, all_rows)
     }
 
     /// Runs a query that returns exactly one row.
@@ -55,12 +50,8 @@ impl Pool {
     /// # Errors
     ///
     /// Also when there is no row, or more than one.
-    pub fn query_one<'a>(
-        &'a self,
-        sql: &'a str,
-        parameters: &'a [&'a (dyn ToSql + Sync)],
-    ) -> impl Future<Output = Result<Row, Error>> + Send + 'a {
-        Ask::new(self, sql, parameters, exactly_one_row)
+    pub fn query_one<'a>(&'a self, sql: &'a str, parameters: &'a [&'a (dyn ToSql + Sync)]) -> Query<'a, Row> {
+        Query::new(self, sql, parameters, exactly_one_row)
     }
 
     /// Runs a query that returns at most one row.
@@ -68,12 +59,8 @@ impl Pool {
     /// # Errors
     ///
     /// Also when there is more than one row.
-    pub fn query_opt<'a>(
-        &'a self,
-        sql: &'a str,
-        parameters: &'a [&'a (dyn ToSql + Sync)],
-    ) -> impl Future<Output = Result<Option<Row>, Error>> + Send + 'a {
-        Ask::new(self, sql, parameters, one_row)
+    pub fn query_opt<'a>(&'a self, sql: &'a str, parameters: &'a [&'a (dyn ToSql + Sync)]) -> Query<'a, Option<Row>> {
+        Query::new(self, sql, parameters, one_row)
     }
 
     /// Runs a query and makes a value of each row.
@@ -92,8 +79,8 @@ impl Pool {
         &'a self,
         sql: &'a str,
         parameters: &'a [&'a (dyn ToSql + Sync)],
-    ) -> impl Future<Output = Result<Vec<T>, Error>> + Send + 'a {
-        Ask::new(self, sql, parameters, values::<T>)
+    ) -> Query<'a, Vec<T>> {
+        Query::new(self, sql, parameters, values::<T>)
     }
 
     /// Runs a query whose parameter types the caller names: always one round trip, also for the first use.
@@ -128,12 +115,8 @@ impl Pool {
     /// # Errors
     ///
     /// See [`Error`].
-    pub fn execute<'a>(
-        &'a self,
-        sql: &'a str,
-        parameters: &'a [&'a (dyn ToSql + Sync)],
-    ) -> impl Future<Output = Result<u64, Error>> + Send + 'a {
-        Ask::new(self, sql, parameters, affected)
+    pub fn execute<'a>(&'a self, sql: &'a str, parameters: &'a [&'a (dyn ToSql + Sync)]) -> Query<'a, u64> {
+        Query::new(self, sql, parameters, affected)
     }
 
     async fn ask_typed(

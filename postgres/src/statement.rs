@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use cenote_pool::{Learning, Lesson, Lookup, Preparation, StatementId, Waiting};
+use bytes::BytesMut;
+use cenote_pool::{Flight, Learning, Lesson, Lookup, Preparation, StatementId, Waiting};
 use postgres_types::{Oid, Type};
 
 use crate::error::Error;
@@ -93,12 +94,13 @@ impl Pool {
     pub(crate) async fn learn(&self, sql: &str, types: &[Type]) -> Result<Statement, Error> {
         self.admit(firewall::classify(sql))?;
         let preparation = self.preparation(sql, types)?;
-        let answered = self
-            .run(&[&preparation], |out| {
-                frontend::sync(out);
-                Ok(())
-            })
-            .await?;
+        let encode = |out: &mut BytesMut| -> Result<(), Error> {
+            frontend::sync(out);
+            Ok(())
+        };
+        // Asked twice it says the same.
+        let flight = Flight::default().idempotent(true);
+        let answered = self.machine().run_flight(flight, &[&preparation], encode).await?;
         match reply::shape(self, &answered.reply) {
             Ok(shape) => {
                 if let Some(id) = preparation.id {

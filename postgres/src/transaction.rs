@@ -1,10 +1,11 @@
 //! `Transaction`: statements that happen all or not at all, on a connection of their own.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::Location;
 
 use bytes::BytesMut;
+use cenote_pool::{Failure, Flight};
 
 use crate::error::Error;
 use crate::lease::{Canceller, Lease};
@@ -92,6 +93,9 @@ pub struct Transaction<'a> {
     held: Held<'a>,
     /// How many savepoints deep it is; 0 is the transaction itself.
     depth: u32,
+    /// The server has heard of it, which was asked when it was to end.
+    begun: bool,
+    /// Its drop has nothing to do any more.
     ended: bool,
 }
 
@@ -145,7 +149,7 @@ impl Pool {
         async move {
             let lease = lease.await?;
             begin(&lease, options);
-            Ok(Transaction { held: Held::Owned(lease), depth: 0, ended: false })
+            Ok(Transaction { held: Held::Owned(lease), depth: 0, begun: false, ended: false })
         }
     }
 }
@@ -160,7 +164,7 @@ impl<'a> Transaction<'a> {
 
     pub(crate) fn on_lent(lease: &'a mut Lease, options: TransactionOptions) -> Transaction<'a> {
         begin(lease, options);
-        Transaction { held: Held::Lent(lease), depth: 0, ended: false }
+        Transaction { held: Held::Lent(lease), depth: 0, begun: false, ended: false }
     }
 
     /// What stops the statement that runs in it: see [`Lease::canceller`].
@@ -189,15 +193,18 @@ impl<'a> Transaction<'a> {
     /// statement had failed: then the server has rolled back instead. When the connection was lost after the commit was
     /// sent ([`Error::was_sent`]), it is unknown whether it happened.
     pub async fn commit(mut self) -> Result<(), Error> {
-        self.ended = true;
         if self.depth > 0 {
             let name = self.savepoint_name();
-            return self.control(&[format!("release savepoint {name}")]).await.map(|_| ());
+            return self.end_by(&[format!("release savepoint {name}")]).await.map(|_| ());
         }
-        if !self.lease().machine().end() {
+        let lost = self.lease().machine().has_lost_its_transaction();
+        if !self.begun() {
             return Ok(());
         }
-        match self.control(&["commit".to_owned()]).await?.as_slice() {
+        if lost {
+            return Err(Failure::NoTransaction.into());
+        }
+        match self.end_by(&["commit".to_owned()]).await?.as_slice() {
             b"COMMIT" => Ok(()),
             _ => Err(Error::caller(
                 "a statement of the transaction had failed, and it was rolled back instead of committed",
@@ -211,14 +218,13 @@ impl<'a> Transaction<'a> {
     ///
     /// When the connection was lost; it is rolled back then, too.
     pub async fn rollback(mut self) -> Result<(), Error> {
-        self.ended = true;
         if self.depth > 0 {
-            return self.control(&self.undo()).await.map(|_| ());
+            return self.end_by(&self.undo()).await.map(|_| ());
         }
-        if !self.lease().machine().end() {
+        if !self.begun() {
             return Ok(());
         }
-        self.control(&["rollback".to_owned()]).await.map(|_| ())
+        self.end_by(&["rollback".to_owned()]).await.map(|_| ())
     }
 
     /// A savepoint: what is done through it can be undone by itself. Takes a round trip.
@@ -240,19 +246,16 @@ impl<'a> Transaction<'a> {
     ///
     /// The server's, when the transaction has failed already.
     pub async fn savepoint(&mut self) -> Result<Transaction<'_>, Error> {
-        // Whatever happens from here on, its drop undoes it; to a savepoint that was not made nothing can be undone, which
-        // fails the transaction, as it has failed anyway.
-        let nested = Transaction { held: Held::Lent(self.lease()), depth: self.depth + 1, ended: false };
-        let name = nested.savepoint_name();
-        let made = nested.control(&[format!("savepoint {name}")]).await;
-        match made {
-            Ok(_) => Ok(nested),
-            Err(error) => {
-                let mut nested = nested;
-                nested.ended = true;
-                Err(error)
-            }
+        let mut nested =
+            Transaction { held: Held::Lent(self.lease()), depth: self.depth + 1, begun: false, ended: true };
+        let statement = [format!("savepoint {}", nested.savepoint_name())];
+        // From the moment on that it is queued its drop undoes it.
+        let made = control(self.session(), &statement, || nested.ended = false).await;
+        if let Err(error) = made {
+            nested.ended = true;
+            return Err(error);
         }
+        Ok(nested)
     }
 
     fn savepoint_name(&self) -> String {
@@ -264,17 +267,40 @@ impl<'a> Transaction<'a> {
         [format!("rollback to savepoint {name}"), format!("release savepoint {name}")]
     }
 
-    /// Runs statements about the transaction in one trip; the last one's tag.
-    async fn control(&self, statements: &[String]) -> Result<Vec<u8>, Error> {
-        let session = self.session();
-        let message = frontend::synced(statements);
-        let encode = |out: &mut BytesMut| {
-            out.extend_from_slice(&message);
-            Ok(())
-        };
-        let answered = session.run(&[], encode).await?;
-        reply::last_tag(session, &answered.reply)
+    /// Whether the server has heard of it; from here on it takes nothing but its end.
+    fn begun(&mut self) -> bool {
+        self.begun = self.lease().machine().end();
+        self.ended = !self.begun;
+        self.begun
     }
+
+    /// Ends it by these statements; the last one's tag. Until they are queued its drop undoes it as ever.
+    async fn end_by(&mut self, statements: &[String]) -> Result<Vec<u8>, Error> {
+        let lease = match &self.held {
+            Held::Owned(lease) => lease,
+            Held::Lent(lease) => lease,
+        };
+        control(lease.session(), statements, || self.ended = true).await
+    }
+}
+
+/// Runs statements about a transaction in one trip; the last one's tag. `queued` hears when nothing can take them back.
+async fn control(session: &Pool, statements: &[String], mut queued: impl FnMut() + Send) -> Result<Vec<u8>, Error> {
+    let message = frontend::synced(statements);
+    let encode = |out: &mut BytesMut| {
+        out.extend_from_slice(&message);
+        Ok::<(), Error>(())
+    };
+    let mut flight = Flight::default();
+    let answered = poll_fn(|cx| {
+        let polled = flight.poll(cx, session.machine(), &[], &encode);
+        if flight.is_queued() {
+            queued();
+        }
+        polled
+    });
+    let answered = answered.await?;
+    reply::last_tag(session, &answered.reply)
 }
 
 impl Drop for Transaction<'_> {
@@ -288,7 +314,7 @@ impl Drop for Transaction<'_> {
         };
         if self.depth > 0 {
             lease.machine().send_unheard(&frontend::synced(&self.undo()));
-        } else if lease.machine().end() {
+        } else if self.begun || lease.machine().end() {
             lease.machine().send_unheard(&frontend::synced(&["rollback".to_owned()]));
         }
     }

@@ -12,7 +12,7 @@ macro_rules! verbs {
             &'q self,
             sql: &'q str,
             parameters: &'q [&'q (dyn postgres_types::ToSql + Sync)],
-        ) -> impl Future<Output = Result<Vec<crate::Row>, crate::Error>> + Send + 'q {
+        ) -> crate::Query<'q, Vec<crate::Row>> {
             self.session().query(sql, parameters)
         }
 
@@ -25,7 +25,7 @@ macro_rules! verbs {
             &'q self,
             sql: &'q str,
             parameters: &'q [&'q (dyn postgres_types::ToSql + Sync)],
-        ) -> impl Future<Output = Result<crate::Row, crate::Error>> + Send + 'q {
+        ) -> crate::Query<'q, crate::Row> {
             self.session().query_one(sql, parameters)
         }
 
@@ -38,7 +38,7 @@ macro_rules! verbs {
             &'q self,
             sql: &'q str,
             parameters: &'q [&'q (dyn postgres_types::ToSql + Sync)],
-        ) -> impl Future<Output = Result<Option<crate::Row>, crate::Error>> + Send + 'q {
+        ) -> crate::Query<'q, Option<crate::Row>> {
             self.session().query_opt(sql, parameters)
         }
 
@@ -51,7 +51,7 @@ macro_rules! verbs {
             &'q self,
             sql: &'q str,
             parameters: &'q [&'q (dyn postgres_types::ToSql + Sync)],
-        ) -> impl Future<Output = Result<Vec<T>, crate::Error>> + Send + 'q {
+        ) -> crate::Query<'q, Vec<T>> {
             self.session().query_as(sql, parameters)
         }
 
@@ -77,7 +77,7 @@ macro_rules! verbs {
             &'q self,
             sql: &'q str,
             parameters: &'q [&'q (dyn postgres_types::ToSql + Sync)],
-        ) -> impl Future<Output = Result<u64, crate::Error>> + Send + 'q {
+        ) -> crate::Query<'q, u64> {
             self.session().execute(sql, parameters)
         }
 
