@@ -30,7 +30,7 @@ const HEALS_MAX: u32 = 8;
 type Asked = (Arc<Statement>, Bytes);
 
 /// What makes the result of a reply.
-pub(crate) type Read<T> = fn(Arc<Statement>, Bytes) -> Result<T, Error>;
+pub(crate) type Read<T> = fn(&Pool, Arc<Statement>, Bytes) -> Result<T, Error>;
 
 /// The values of one statement's parameters.
 pub(crate) type Parameters<'a> = &'a [&'a (dyn ToValue + Sync)];
@@ -77,8 +77,10 @@ impl<T> Future for Ask<'_, T> {
                     frontend::check_parameters(ask.parameters.len())?;
                     let signature = value::signature(ask.parameters);
                     ask.stage = match ask.pool.language().statements.recall(ask.sql, signature.as_slice()) {
-                        Some(statement) => Stage::Known { statement, flight: Flight::default() },
-                        None => ask.unusual(None),
+                        Some(statement) if statement.effect.is_none() => {
+                            Stage::Known { statement, flight: Flight::default() }
+                        }
+                        _ => ask.unusual(None),
                     };
                 }
                 Stage::Known { statement, flight } => {
@@ -103,7 +105,7 @@ impl<T> Future for Ask<'_, T> {
                 Stage::Done => panic!("a query is polled after it was ready"),
             }
         };
-        Poll::Ready((ask.read)(statement, reply))
+        Poll::Ready((ask.read)(ask.pool, statement, reply))
     }
 }
 

@@ -1,54 +1,146 @@
-//! The firewall: which statements may not run on a shared connection, because they would change its session, leave a
-//! transaction open for whoever comes next, or ask the session for what a stranger left in it.
+//! The firewall: what a statement does to the session it runs in, and who may run it therefore.
 //!
 //! A statement is looked at once, when it is first prepared: its leading keyword, behind comments and parentheses, user
 //! variables, and the names of a few functions. What is within an executable comment (`/*! ... */`, `/*!80000 ... */`)
-//! one server runs and another passes over, so whatever would be refused in either case is. It is a lexer, not a parser;
+//! one server runs and another passes over, so whatever it would do in either case counts. It is a lexer, not a parser;
 //! what it cannot see is caught after the reply, by the status flags. What a stored function does to its session, it does
 //! not see.
 
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use self::tokens::{Executable, Token, Tokens};
 use crate::error::Error;
 
-/// What to use instead, as the end of an error message.
-const LEASE: &str = "It needs a connection of its own, which this version does not hand out yet";
+/// What a statement does to its session.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effect {
+    /// Why it is not for a connection that others use as well.
+    not_shared: Option<Reason>,
+    /// Why it is not for a transaction that `begin` has made.
+    not_in_transaction: Option<Reason>,
+    /// It may leave the session other than it was.
+    changes_session: bool,
+}
 
-/// Statements that begin with these are refused.
-const KEYWORDS: &[&str] = &[
-    "backup",
-    "begin",
-    "call",
-    "commit",
-    "deallocate",
-    "execute",
-    "get",
-    "handler",
-    "load",
-    "lock",
-    "prepare",
-    "release",
-    "rollback",
-    "savepoint",
-    "set",
-    "start",
-    "unlock",
-    "use",
-    "xa",
+/// Where a statement is to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// On a connection that others use as well.
+    Shared,
+    /// On a lease.
+    Lease,
+    /// In a transaction that `begin` has made.
+    Transaction,
+}
+
+/// Why a statement is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reason {
+    /// It begins or ends a transaction or a savepoint.
+    Transaction(&'static str),
+    /// It commits the transaction it is run in.
+    Commits(&'static str),
+    /// It changes what stays until the session ends or is reset.
+    Session(&'static str),
+    /// It asks what the session's last statement left there.
+    Asks(&'static str),
+    /// The same, and there is a better way.
+    AsksInsertId,
+    /// It holds statements that could be any.
+    Hidden(&'static str),
+}
+
+/// Statements that begin with these are not for everybody's connection.
+const KEYWORDS: &[(&str, Reason)] = &[
+    ("backup", Reason::Session("BACKUP")),
+    ("begin", Reason::Transaction("BEGIN")),
+    ("call", Reason::Hidden("CALL")),
+    // MariaDB runs these outside of stored programs, too.
+    ("case", Reason::Hidden("CASE")),
+    ("commit", Reason::Transaction("COMMIT")),
+    ("deallocate", Reason::Session("DEALLOCATE PREPARE")),
+    ("execute", Reason::Hidden("EXECUTE")),
+    ("for", Reason::Hidden("FOR")),
+    ("get", Reason::Asks("GET DIAGNOSTICS")),
+    ("handler", Reason::Session("HANDLER")),
+    ("if", Reason::Hidden("IF")),
+    ("load", Reason::Session("LOAD")),
+    ("lock", Reason::Session("LOCK")),
+    ("loop", Reason::Hidden("LOOP")),
+    ("prepare", Reason::Session("PREPARE")),
+    ("release", Reason::Transaction("RELEASE")),
+    ("repeat", Reason::Hidden("REPEAT")),
+    ("rollback", Reason::Transaction("ROLLBACK")),
+    ("savepoint", Reason::Transaction("SAVEPOINT")),
+    ("set", Reason::Session("SET")),
+    ("start", Reason::Transaction("START TRANSACTION")),
+    ("unlock", Reason::Session("UNLOCK")),
+    ("use", Reason::Session("USE")),
+    ("while", Reason::Hidden("WHILE")),
+    ("xa", Reason::Transaction("XA")),
 ];
 
-/// MariaDB runs these outside of stored programs, too; what they hold may be any of the above.
-const COMPOUND_KEYWORDS: &[&str] = &["case", "for", "if", "loop", "repeat", "while"];
+/// Statements that begin with these commit the transaction they are run in, before they do anything: what can do so in
+/// one form or another.
+const COMMITTING_KEYWORDS: &[(&str, &str)] = &[
+    ("alter", "ALTER"),
+    ("backup", "BACKUP"),
+    ("cache", "CACHE INDEX"),
+    ("change", "CHANGE"),
+    ("check", "CHECK TABLE"),
+    ("create", "CREATE"),
+    ("drop", "DROP"),
+    ("flush", "FLUSH"),
+    ("grant", "GRANT"),
+    ("import", "IMPORT TABLE"),
+    ("install", "INSTALL"),
+    ("lock", "LOCK"),
+    ("optimize", "OPTIMIZE"),
+    ("rename", "RENAME"),
+    ("repair", "REPAIR"),
+    ("reset", "RESET"),
+    ("revoke", "REVOKE"),
+    ("stop", "STOP"),
+    ("truncate", "TRUNCATE"),
+    ("uninstall", "UNINSTALL"),
+    ("unlock", "UNLOCK"),
+];
+
+/// ANALYZE commits before one of these; MariaDB's ANALYZE of a query does not.
+const ANALYZED_TABLES: &[&str] = &["table", "tables", "local", "no_write_to_binlog"];
+
+/// What CREATE makes of these has a body, which does nothing before it is called.
+const WITH_BODY: &[&str] = &["procedure", "function", "trigger", "event", "package"];
+
+/// What may stand between CREATE and one of those.
+const BEFORE_BODY: &[&str] = &["or", "replace", "definer", "current_user", "current_role", "aggregate"];
 
 /// Statements that begin with these may name accounts: `'user'@'host'`.
 const ACCOUNT_KEYWORDS: &[&str] = &["alter", "create", "drop", "grant", "rename", "revoke", "show"];
 
 /// Functions that hold something for the session, or tell of the session's last statement, which may be a stranger's.
-const FUNCTIONS: &[&str] = &["found_rows", "get_lock", "lastval", "release_all_locks", "release_lock", "row_count"];
+const FUNCTIONS: &[(&str, Reason)] = &[
+    ("found_rows", Reason::Asks("FOUND_ROWS")),
+    ("get_lock", Reason::Session("GET_LOCK")),
+    ("lastval", Reason::Asks("LASTVAL")),
+    ("release_all_locks", Reason::Session("RELEASE_ALL_LOCKS")),
+    ("release_lock", Reason::Session("RELEASE_LOCK")),
+    ("row_count", Reason::Asks("ROW_COUNT")),
+];
 
-/// Of the session when it stands alone; with an argument it is a value like any other.
+/// Of the session when it stands alone; with an argument it is a value like any other, kept until the next INSERT.
 const LAST_INSERT_ID: &str = "last_insert_id";
 
 /// System variables that tell of the session's last statement.
-const SESSION_VALUES: &[&str] = &["error_count", "identity", "insert_id", "last_insert_id", "warning_count"];
+const SESSION_VALUES: &[(&str, &str)] = &[
+    ("error_count", "@@error_count"),
+    ("identity", "@@identity"),
+    ("insert_id", "@@insert_id"),
+    ("last_insert_id", "@@last_insert_id"),
+    ("warning_count", "@@warning_count"),
+];
 
 /// What stands right behind these is no account's host, although the statement may name accounts.
 const NO_ACCOUNTS: &[&str] = &[
@@ -56,46 +148,106 @@ const NO_ACCOUNTS: &[&str] = &[
     "mod", "not", "on", "or", "return", "returns", "select", "set", "then", "values", "when", "where", "xor",
 ];
 
-/// Refuses what does not belong on a shared connection.
-pub(crate) fn admit(sql: &str) -> Result<(), Error> {
+impl Effect {
+    /// Nothing that matters, wherever it runs.
+    #[inline]
+    pub(crate) fn is_none(self) -> bool {
+        self == Effect::default()
+    }
+
+    pub(crate) fn changes_session(self) -> bool {
+        self.changes_session
+    }
+
+    /// Refuses what does not belong where it is to run.
+    pub(crate) fn admit(self, place: Place) -> Result<(), Error> {
+        let (reason, instead) = match place {
+            Place::Shared => (self.not_shared, "Use `pool.lease()` for a connection of your own"),
+            Place::Transaction => (self.not_in_transaction, "Use its `commit`, `rollback` or `savepoint`"),
+            Place::Lease => (None, ""),
+        };
+        let Some(reason) = reason else { return Ok(()) };
+        Err(Error::caller(match (reason, place) {
+            (Reason::Transaction(keyword), Place::Shared) => format!(
+                "{keyword} would change the session of a shared connection. Use `pool.begin()` for a transaction"
+            ),
+            (Reason::Transaction(keyword), _) => {
+                format!("{keyword} would change the transaction behind its back. {instead}")
+            }
+            (Reason::Commits(keyword), _) => {
+                format!("{keyword} would commit the transaction. Run it before or after, on the pool or on a lease")
+            }
+            (Reason::Session(what), _) => format!("{what} would change the session of a shared connection. {instead}"),
+            (Reason::Asks(what), _) => {
+                format!("{what} would ask the session of a shared connection for what a stranger left there. {instead}")
+            }
+            (Reason::AsksInsertId, _) => "LAST_INSERT_ID would ask the session of a shared connection for what a \
+                                          stranger left there. `execute` returns it with its result"
+                .to_owned(),
+            (Reason::Hidden(keyword), _) => {
+                format!("{keyword} runs statements that could do anything to a shared connection. {instead}")
+            }
+        }))
+    }
+
+    fn refuse_shared(&mut self, reason: Reason) {
+        self.not_shared.get_or_insert(reason);
+        self.changes_session |= matches!(reason, Reason::Session(_) | Reason::Hidden(_));
+        if let Reason::Transaction(_) = reason {
+            self.refuse_in_transaction(reason);
+        }
+    }
+
+    fn refuse_in_transaction(&mut self, reason: Reason) {
+        self.not_in_transaction.get_or_insert(reason);
+    }
+
+    /// Both of it.
+    fn and(self, other: Effect) -> Effect {
+        Effect {
+            not_shared: self.not_shared.or(other.not_shared),
+            not_in_transaction: self.not_in_transaction.or(other.not_in_transaction),
+            changes_session: self.changes_session || other.changes_session,
+        }
+    }
+}
+
+/// What a statement does to its session.
+pub(crate) fn classify(sql: &str) -> Effect {
     // A server skips executable comments of versions that it is not, to the next `*/` whatever is in them. A quote or
     // another comment's beginning in there would hide what follows, so they are read both ways.
-    read(sql, Executable::Run)?;
-    if sql.contains("/*!") || sql.contains("/*M!") { read(sql, Executable::Skipped) } else { Ok(()) }
+    let run = read(sql, Executable::Run);
+    if sql.contains("/*!") || sql.contains("/*M!") { run.and(read(sql, Executable::Skipped)) } else { run }
 }
 
-/// What a server does with an executable comment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Executable {
-    Run,
-    Skipped,
-}
-
-fn read(sql: &str, executable: Executable) -> Result<(), Error> {
+fn read(sql: &str, executable: Executable) -> Effect {
     let mut tokens = Tokens::new(sql, executable);
+    let mut effect = Effect::default();
     let mut previous: &[u8] = &[];
     let (mut front, mut call) = (Front::default(), Call::default());
     while let Some(token) = tokens.next() {
         let comment = tokens.comment;
-        if let Token::Word(word) = token {
-            front.look(word, comment)?;
+        front.look(token, comment, &mut effect);
+        if front.is_body {
+            return effect;
         }
-        if let Token::Variable { behind_name } = token
-            && !(behind_name && front.names_accounts() && !any(previous, NO_ACCOUNTS))
-        {
-            return Err(Error::caller(format!(
-                "a user variable (@name) would belong to the session of a shared connection. {LEASE}"
-            )));
+        match token {
+            Token::Variable { behind_name }
+                if !(behind_name && front.names_accounts() && !any(previous, NO_ACCOUNTS)) =>
+            {
+                effect.refuse_shared(Reason::Session("a user variable (@name)"));
+            }
+            Token::System(name) => {
+                if let Some((_, shown)) = find(name, SESSION_VALUES) {
+                    effect.refuse_shared(Reason::Asks(shown));
+                }
+            }
+            _ => {}
         }
-        if let Token::System(name) = token
-            && any(name, SESSION_VALUES)
-        {
-            return Err(asks(name, LEASE));
-        }
-        call.look(token, comment.is_some())?;
+        call.look(token, comment.is_some(), &mut effect);
         previous = if let Token::Word(word) = token { word } else { &[] };
     }
-    Ok(())
+    effect
 }
 
 fn is(word: &[u8], other: &str) -> bool {
@@ -106,19 +258,33 @@ fn any(word: &[u8], others: &[&str]) -> bool {
     others.iter().any(|other| is(word, other))
 }
 
+fn find<T>(word: &[u8], table: &'static [(&str, T)]) -> Option<&'static (&'static str, T)> {
+    table.iter().find(|(known, _)| is(word, known))
+}
+
 /// What kind of statement it is.
 #[derive(Default)]
 struct Front {
     /// Its first word outside of executable comments has come; and of which of those the first word has.
     begun: bool,
     comment: Option<u32>,
+    /// CREATE or DROP, and which of them outside of executable comments.
     makes: bool,
+    drops: bool,
+    sets: bool,
     shows: bool,
     flushes: bool,
+    analyzes: bool,
     accounts: bool,
     others: bool,
     /// The next word is where TEMPORARY would be.
     second: bool,
+    /// Nothing has come behind CREATE but what may precede the kind of something that has a body.
+    before_body: bool,
+    /// An account's name is due: it may be any word.
+    account: bool,
+    /// What follows is not run.
+    is_body: bool,
 }
 
 impl Front {
@@ -126,356 +292,117 @@ impl Front {
         self.accounts && !self.others
     }
 
-    fn look(&mut self, word: &[u8], comment: Option<u32>) -> Result<(), Error> {
+    fn look(&mut self, token: Token<'_>, comment: Option<u32>, effect: &mut Effect) {
+        let account = std::mem::replace(&mut self.account, matches!(token, Token::Other | Token::Variable { .. }));
+        let word = match token {
+            Token::Word(word) => word,
+            Token::Quoted(name) | Token::System(name) => return self.name(name, effect),
+            _ => return,
+        };
         let leads = !self.begun && (comment.is_none() || comment != self.comment);
         if leads {
             self.begun = comment.is_none();
             self.comment = comment;
-            return self.lead(word);
+            return self.lead(word, effect);
         }
+        self.name(word, effect);
         if self.shows && any(word, &["warnings", "errors"]) {
-            return Err(Error::caller(format!("they would be those of a stranger's statement. {LEASE}")));
+            effect.refuse_shared(Reason::Asks("SHOW WARNINGS or ERRORS"));
         }
         if self.flushes && any(word, &["lock", "export"]) {
-            return Err(Error::caller(format!("the tables would be locked by a shared connection. {LEASE}")));
+            effect.refuse_shared(Reason::Session("a lock on tables"));
         }
-        // CREATE [OR REPLACE] TEMPORARY; a column may be called so.
-        if self.second && is(word, "temporary") {
-            return Err(Error::caller(format!("a temporary table would belong to a shared connection. {LEASE}")));
+        if self.second {
+            self.second_word(word, comment, effect);
         }
-        if comment.is_none() {
-            self.second = self.second && any(word, &["or", "replace"]);
+        if self.before_body && comment.is_none() && !account {
+            self.is_body = any(word, WITH_BODY);
+            self.before_body = any(word, BEFORE_BODY);
         }
-        Ok(())
     }
 
     /// A word that the statement begins with, for one server or another.
-    fn lead(&mut self, word: &[u8]) -> Result<(), Error> {
-        if any(word, KEYWORDS) {
-            let keyword = upper(word);
-            return Err(Error::caller(format!("{keyword} would change the session of a shared connection. {LEASE}")));
+    fn lead(&mut self, word: &[u8], effect: &mut Effect) {
+        if let Some((_, reason)) = find(word, KEYWORDS) {
+            effect.refuse_shared(*reason);
         }
-        if any(word, COMPOUND_KEYWORDS) {
-            let keyword = upper(word);
-            return Err(Error::caller(format!("{keyword} holds statements that could be any. {LEASE}")));
+        if let Some((_, keyword)) = find(word, COMMITTING_KEYWORDS) {
+            effect.refuse_in_transaction(Reason::Commits(keyword));
         }
-        self.makes |= any(word, &["create", "drop"]);
-        self.second |= self.makes;
+        let creates = is(word, "create");
+        self.drops |= is(word, "drop");
+        self.makes |= creates || self.drops;
+        self.analyzes |= is(word, "analyze");
+        self.sets |= is(word, "set");
+        self.second |= self.makes || self.analyzes;
+        self.before_body = creates && self.begun;
         self.shows |= is(word, "show");
         self.flushes |= is(word, "flush");
         let accounts = any(word, ACCOUNT_KEYWORDS);
         self.accounts |= accounts;
         self.others |= !accounts;
-        Ok(())
+    }
+
+    /// A word where the kind of what is made would be.
+    fn second_word(&mut self, word: &[u8], comment: Option<u32>, effect: &mut Effect) {
+        // CREATE [OR REPLACE] TEMPORARY; a column may be called so.
+        if self.makes && is(word, "temporary") {
+            effect.refuse_shared(Reason::Session("a temporary table"));
+            if comment.is_none() && self.begun {
+                effect.not_in_transaction = None;
+            }
+        }
+        // Dropped, it is no session's default any more: that cannot be undone by any other.
+        if self.drops && any(word, &["database", "schema"]) {
+            effect.changes_session = true;
+        }
+        if self.analyzes && any(word, ANALYZED_TABLES) {
+            effect.refuse_in_transaction(Reason::Commits("ANALYZE TABLE"));
+        }
+        if comment.is_none() {
+            self.second = any(word, &["or", "replace"]);
+        }
+    }
+
+    /// Any name, quoted or not.
+    fn name(&self, name: &[u8], effect: &mut Effect) {
+        if self.sets && is(name, "autocommit") {
+            effect.refuse_in_transaction(Reason::Transaction("SET autocommit"));
+        }
     }
 }
 
 /// Whether one of the [`FUNCTIONS`] is called.
 #[derive(Default)]
-struct Call<'a> {
-    named: Option<&'a [u8]>,
+struct Call {
+    function: Option<Function>,
     opened: bool,
 }
 
-impl<'a> Call<'a> {
-    fn look(&mut self, token: Token<'a>, optional: bool) -> Result<(), Error> {
-        match (token, self.named) {
-            // The server knows functions by quoted names, too.
-            (Token::Word(name) | Token::Quoted(name), _) if any(name, FUNCTIONS) || is(name, LAST_INSERT_ID) => {
-                *self = Call { named: Some(name), opened: false };
+#[derive(Clone, Copy)]
+enum Function {
+    Of(Reason),
+    LastInsertId,
+}
+
+impl Call {
+    fn look(&mut self, token: Token<'_>, optional: bool, effect: &mut Effect) {
+        // The server knows functions by quoted names, too.
+        if let Token::Word(name) | Token::Quoted(name) = token {
+            let last_insert_id = is(name, LAST_INSERT_ID).then_some(Function::LastInsertId);
+            let named = find(name, FUNCTIONS).map(|(_, reason)| Function::Of(*reason)).or(last_insert_id);
+            if named.is_some() {
+                *self = Call { function: named, opened: false };
+                return;
             }
-            (Token::Open, Some(name)) if any(name, FUNCTIONS) => return Err(asks(name, LEASE)),
-            (Token::Open, Some(_)) => self.opened = true,
-            (Token::Close, Some(name)) if self.opened => {
-                return Err(asks(name, "`execute` returns it with its result"));
-            }
+        }
+        match (token, self.function) {
+            (Token::Open, Some(Function::Of(reason))) => effect.refuse_shared(reason),
+            (Token::Open, Some(Function::LastInsertId)) => self.opened = true,
+            (Token::Close, Some(_)) if self.opened => effect.refuse_shared(Reason::AsksInsertId),
             // What a server may pass over stands between nothing.
             _ if optional => {}
             _ => *self = Call::default(),
-        }
-        Ok(())
-    }
-}
-
-fn asks(function: &[u8], instead: &str) -> Error {
-    let function = upper(function);
-    Error::caller(format!("{function} would ask the session of a shared connection. {instead}"))
-}
-
-fn upper(word: &[u8]) -> String {
-    String::from_utf8_lossy(word).to_ascii_uppercase()
-}
-
-/// What is not in a comment, and no space.
-#[derive(Clone, Copy)]
-enum Token<'a> {
-    Word(&'a [u8]),
-    /// In back quotes or double quotes: a name, or text.
-    Quoted(&'a [u8]),
-    /// `@name`; not a system variable, `@@name`. Right behind a name it may be an account's host.
-    /// `@@name`, without its scope.
-    System(&'a [u8]),
-    Variable {
-        behind_name: bool,
-    },
-    Open,
-    Close,
-    Other,
-}
-
-struct Tokens<'a> {
-    rest: &'a [u8],
-    executable: Executable,
-    /// A word or something quoted has just ended.
-    behind_name: bool,
-    /// Within an executable comment, and in which.
-    comment: Option<u32>,
-    comments: u32,
-}
-
-impl<'a> Tokens<'a> {
-    fn new(sql: &'a str, executable: Executable) -> Tokens<'a> {
-        Tokens { rest: sql.as_bytes(), executable, behind_name: false, comment: None, comments: 0 }
-    }
-}
-
-impl<'a> Iterator for Tokens<'a> {
-    type Item = Token<'a>;
-
-    fn next(&mut self) -> Option<Token<'a>> {
-        loop {
-            let sql = self.rest;
-            let behind_name = std::mem::take(&mut self.behind_name);
-            let (token, rest) = match sql {
-                [] => return None,
-                [b'#', ..] => (None, after(sql, b"\n")),
-                // Two dashes begin a comment only before a space or a control character.
-                [b'-', b'-', rest @ ..] if rest.first().is_none_or(|byte| *byte <= b' ' || *byte == 0x7F) => {
-                    (None, after(sql, b"\n"))
-                }
-                // Executable: what is in it is run, perhaps depending on the server's version.
-                [b'/', b'*', b'!', rest @ ..] | [b'/', b'*', b'M', b'!', rest @ ..]
-                    if self.executable == Executable::Run =>
-                {
-                    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                    self.comments += 1;
-                    self.comment = Some(self.comments);
-                    (None, &rest[digits..])
-                }
-                [b'*', b'/', rest @ ..] if self.comment.is_some() => {
-                    self.comment = None;
-                    (None, rest)
-                }
-                [b'/', b'*', rest @ ..] => (None, after(rest, b"*/")),
-                [quote @ (b'\'' | b'"' | b'`'), inside @ ..] => {
-                    let rest = after_quote(sql);
-                    self.behind_name = true;
-                    let inside = &inside[..(inside.len() - rest.len()).saturating_sub(1)];
-                    (Some(if *quote == b'\'' { Token::Other } else { Token::Quoted(inside) }), rest)
-                }
-                [b'@', b'@', rest @ ..] => {
-                    let (name, rest) = system_variable(rest);
-                    (Some(Token::System(name)), rest)
-                }
-                // What follows may be any sort of name, or quoted.
-                [b'@', rest @ ..] => (Some(Token::Variable { behind_name }), rest),
-                [first, ..] if is_word(*first) => {
-                    let length = sql.iter().position(|&byte| !is_word(byte)).unwrap_or(sql.len());
-                    let (word, rest) = sql.split_at(length);
-                    self.behind_name = true;
-                    (Some(Token::Word(word)), rest)
-                }
-                [b'(', rest @ ..] => (Some(Token::Open), rest),
-                [b')', rest @ ..] => (Some(Token::Close), rest),
-                [first, rest @ ..] => ((*first > b' ').then_some(Token::Other), rest),
-            };
-            self.rest = rest;
-            if token.is_some() {
-                return token;
-            }
-        }
-    }
-}
-
-/// The name of a system variable, behind its scope if it has one, and what follows it.
-fn system_variable(sql: &[u8]) -> (&[u8], &[u8]) {
-    let bare = |sql: &'_ [u8]| sql.iter().position(|byte| !is_word(*byte)).unwrap_or(sql.len());
-    let (name, rest) = sql.split_at(bare(sql));
-    match rest.strip_prefix(b".") {
-        Some(behind) if any(name, &["session", "local", "global"]) => behind.split_at(bare(behind)),
-        _ => (name, rest),
-    }
-}
-
-fn is_word(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || !byte.is_ascii()
-}
-
-/// What follows the first `end`.
-fn after<'a>(sql: &'a [u8], end: &[u8]) -> &'a [u8] {
-    sql.windows(end.len()).position(|window| window == end).map_or(&[], |at| &sql[at + end.len()..])
-}
-
-/// What follows a quoted string or name. A doubled quote within reads as two strings in a row, which is as good here.
-fn after_quote(sql: &[u8]) -> &[u8] {
-    let Some((quote, mut rest)) = sql.split_first() else { return &[] };
-    loop {
-        match rest {
-            [] => return rest,
-            [b'\\', _, behind @ ..] if *quote != b'`' => rest = behind,
-            [byte, behind @ ..] if byte == quote => return behind,
-            [_, behind @ ..] => rest = behind,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn what_changes_or_asks_the_session_is_refused() {
-        for sql in [
-            "BEGIN",
-            "begin work",
-            "  \n\tStart Transaction",
-            "-- hello\nbegin",
-            "--\tx\nbegin",
-            "# hello\nbegin",
-            "/*x*/ begin",
-            "/*!50000 start*/ transaction",
-            "/*!start*/ transaction",
-            "/*M!100100 begin */",
-            "(( begin",
-            ";;set names latin1",
-            "set autocommit = 0",
-            "SET @a = 1",
-            "use mysql",
-            "commit",
-            "Rollback",
-            "savepoint a",
-            "lock tables t write",
-            "unlock tables",
-            "xa start 'a'",
-            "prepare a from 'select 1'",
-            "execute a",
-            "deallocate prepare a",
-            "handler t open",
-            "call p()",
-            "load data local infile 'a' into table t",
-            "get diagnostics @a = number",
-            "create temporary table t(a int)",
-            "create or replace temporary table t(a int)",
-            "drop temporary table t",
-            "select get_lock('a', 1)",
-            "do release_lock('a')",
-            "select @a := 1",
-            "select 1 into @a",
-            "select @`a`",
-            "select@a",
-            "create table t as select @a",
-            "create table t select@a:=77 as a",
-            "show tables where@a:=78",
-            "--\x7f'\nset names latin1 -- '",
-            "/*!99999 # */ set names latin1",
-            "/*!99999 ' */ use information_schema -- '",
-            "/*!999999 ` */ set names latin1 -- `",
-            "/*M!999999 ' */ set @a = 1 -- '",
-            "/*!99999 -- */ create temporary table t(a int)",
-            "select @@identity",
-            "select @@session.last_insert_id, 1",
-            "select @@warning_count",
-            "@a",
-            "select last_insert_id()",
-            "select LAST_INSERT_ID ( )",
-            "select found_rows()",
-            "select row_count()",
-            "show warnings",
-            "show count(*) errors",
-            "select /*! get_lock('a', 1) */",
-            // What one server passes over and another does not.
-            "/*!99999 x*/ begin",
-            "/*!99999 select*/ set names latin1",
-            "/*M!100100 x*/ commit",
-            "/*!50700 select*/ /*!99999 insert*/ rollback",
-            "/*!80000 /*!99999 x */ begin */",
-            "create /*!99999 x*/ temporary table t(a int)",
-            "select get_lock/*!99999 x*/('a', 1)",
-            "select last_insert_id(/*!99999 x*/)",
-            "/*!99999 create*/ select@a",
-            // Where the server sees a function's name as well.
-            "select get_lock /* here */ ('a', 1)",
-            "select get_lock -- here\n ('a', 1)",
-            "select `get_lock`('a', 1)",
-            "select \"GET_LOCK\"('a', 1)",
-            "select last_insert_id(/* nothing */)",
-            "select @.a := 1",
-            "select @$a",
-            "if 1 then start transaction; end if",
-            "while 1 do set names latin1; end while",
-            "case 1 when 1 then commit; end case",
-            "for i in 1..2 do commit; end for",
-            "repeat commit; until 1 end repeat",
-            "loop commit; end loop",
-            "flush tables with read lock",
-            "flush local tables t for export",
-            "backup stage start",
-            "select lastval(s)",
-        ] {
-            let error = admit(sql).expect_err(sql);
-            assert!(error.is_caller(), "{sql}");
-        }
-    }
-
-    #[test]
-    fn what_does_not_is_let_through() {
-        for sql in [
-            "",
-            "-- only a comment",
-            "/* begin",
-            "select 1",
-            "select 'begin; set x', \"@a\", `@b`",
-            "select 'it''s', 'a\\' get_lock(', 1",
-            "select `get_lock` from t",
-            "select get_lock from t",
-            "select @@version, @@session.sql_mode",
-            "select 5--1",
-            "select a--get_lock",
-            "update t set id = last_insert_id(id + 1)",
-            "insert into t values (?, ?)",
-            "replace into t values (?)",
-            "create table t(temporary int)",
-            "create table temporary_things(a int)",
-            "with a as (select 1) select * from a",
-            "(select 1) union (select 2)",
-            "show tables",
-            "explain analyze select 1",
-            "select a from t where email = 'a@b.c'",
-            "grant select on a.* to 'a'@'localhost', b@localhost",
-            "create definer=`a`@`%` view v as select 1",
-            "begins",
-            "select * from t for update",
-            "alter table t add column a int",
-            "flush tables",
-            "select if(a, 1, 2), case a when 1 then 2 end, repeat('x', 3) from t",
-            "select /*!50000 straight_join */ a from t",
-            "/*!50000 select 1 as begin, a from t */",
-            "insert into `get_lock` values ('(')",
-            "select 'get_lock', ('a')",
-            "select last_insert_id(?), last_insert_id('a'), last_insert_id(- 1)",
-            "select get_lock, (1)",
-            "select a /* get_lock */ (1)",
-        ] {
-            assert!(admit(sql).is_ok(), "{sql}: {}", admit(sql).unwrap_err());
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn noise_never_panics(sql in "[-/*'\"`#;!M@() a-eBE\\\\\n0-9_]{0,80}") {
-            let _ = admit(&sql);
         }
     }
 }

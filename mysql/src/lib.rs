@@ -26,15 +26,18 @@
 //! caller's alone.
 //!
 //! A connection is shared, so what would change its session (`BEGIN`, `SET`, `USE`, user variables, `GET_LOCK`, ...) is
-//! refused here with an error that says so. Not there yet: transactions, `CALL`, streams,
-//! compression. Never there: LOCAL INFILE, which lets a server ask for any file.
+//! refused on a [`Pool`] with an error that names what to use: [`Pool::begin`] for a [`Transaction`], [`Pool::lease`] for a
+//! connection of one's own, which is also where stored procedures are called. Not there yet: streams, compression. Never
+//! there: LOCAL INFILE, which lets a server ask for any file.
 
 mod ask;
 mod auth;
+mod call;
 mod error;
 mod firewall;
 mod from_row;
 mod language;
+mod lease;
 mod login;
 mod pipelining;
 mod pool;
@@ -44,12 +47,16 @@ mod row;
 mod server_error;
 mod settings;
 mod statement;
+mod transaction;
 pub mod value;
+mod verbs;
 mod wire;
 
-pub use cenote_pool::{LaneStats, PoolStats};
+pub use call::ResultSet;
+pub use cenote_pool::{LaneStats, LeaseStats, PoolStats};
 pub use error::Error;
 pub use from_row::FromRow;
+pub use lease::Lease;
 pub use pool::{IntoSettings, Pool};
 pub use query::Executed;
 pub use row::{Row, RowIndex};
@@ -57,5 +64,6 @@ pub use server_error::{ErrorCode, ServerError};
 pub use settings::{
     AuthPlugin, Host, Password, Pipelining, Settings, SettingsBuilder, SettingsError, SslMode, SslRoots,
 };
+pub use transaction::{IsolationLevel, Transaction, TransactionOptions};
 pub use wire::column::Column;
 pub use wire::column_type::ColumnType;

@@ -37,6 +37,7 @@ use crate::wire::status::{Capabilities, EOF_HEADER, ERROR_HEADER, LOCAL_INFILE_H
 
 pub(crate) use error::LoginError;
 pub(crate) use session::Session;
+pub(crate) use settling::set_message;
 
 /// What one message of the log-in may take. Session state in an OK packet is the largest, with some hundred bytes.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;

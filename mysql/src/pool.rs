@@ -8,7 +8,9 @@ use bytes::BytesMut;
 use cenote_pool::{Answered, PoolStats, Preparation, Registry};
 
 use crate::error::Error;
+use crate::firewall::{Effect, Place};
 use crate::language::{self, MySql};
+use crate::reply::Session;
 use crate::settings::{Settings, SettingsError};
 
 /// The MySQL and MariaDB pools of this process.
@@ -97,6 +99,37 @@ impl Pool {
     /// The pool's counters right now.
     pub fn stats(&self) -> PoolStats {
         self.pool.stats()
+    }
+
+    /// A handle whose statements go to a lease's connection.
+    pub(crate) fn of_lease(pool: cenote_pool::Pool<MySql>) -> Pool {
+        Pool { pool }
+    }
+
+    /// Whether its statements go to a lease's connection.
+    pub(crate) fn is_leased(&self) -> bool {
+        self.pool.is_leased()
+    }
+
+    /// Whose session its statements run in.
+    #[inline]
+    pub(crate) fn session(&self) -> Session {
+        if self.is_leased() { Session::Leased } else { Session::Shared }
+    }
+
+    /// Refuses what does not belong here, and notes what outlasts the statement.
+    pub(crate) fn admit(&self, effect: Effect) -> Result<(), Error> {
+        let place = match self.is_leased() {
+            false => Place::Shared,
+            true if self.pool.expects_transaction() => Place::Transaction,
+            true => Place::Lease,
+        };
+        effect.admit(place)?;
+        if effect.changes_session() {
+            // Prepared statements are forgotten by any reset.
+            self.pool.changes_session(false);
+        }
+        Ok(())
     }
 
     pub(crate) fn language(&self) -> &MySql {

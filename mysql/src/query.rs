@@ -24,7 +24,7 @@ const MORE_ROWS: &str = "the query returned more than one row";
 /// What a statement did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Executed {
-    completion: Completion,
+    pub(crate) completion: Completion,
 }
 
 impl Executed {
@@ -154,46 +154,47 @@ impl Pool {
     ///
     /// See [`Error`].
     pub async fn query_text(&self, sql: &str) -> Result<Vec<Row>, Error> {
-        firewall::admit(sql)?;
+        self.admit(firewall::classify(sql))?;
         let max_allowed_packet = self.language().max_allowed_packet();
         frontend::check_text(sql, max_allowed_packet)?;
         let answered = self.run(&[], |out| frontend::query(sql, max_allowed_packet, out)).await?;
-        rows(&ArcSwapOption::empty(), Format::Text, answered.reply)
+        rows(self, &ArcSwapOption::empty(), Format::Text, answered.reply)
     }
 }
 
-fn all_rows(statement: Arc<Statement>, reply: Bytes) -> Result<Vec<Row>, Error> {
-    rows(&statement.columns, statement.format(), reply)
+fn all_rows(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<Row>, Error> {
+    rows(pool, &statement.columns, statement.format(), reply)
 }
 
-fn rows(known: &ArcSwapOption<Columns>, format: Format, reply: Bytes) -> Result<Vec<Row>, Error> {
+fn rows(pool: &Pool, known: &ArcSwapOption<Columns>, format: Format, reply: Bytes) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
-    reply::rows(&reply, known, |row, columns| {
+    reply::rows(&reply, known, pool.session(), |row, columns| {
         rows.push(row.into_row(reply.clone(), Arc::clone(columns), format)?);
         Ok(())
     })?;
     Ok(rows)
 }
 
-fn values<T: FromRow>(statement: Arc<Statement>, reply: Bytes) -> Result<Vec<T>, Error> {
-    all_rows(statement, reply)?.iter().map(T::from_row).collect()
+fn values<T: FromRow>(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<T>, Error> {
+    all_rows(pool, statement, reply)?.iter().map(T::from_row).collect()
 }
 
-fn executed(statement: Arc<Statement>, reply: Bytes) -> Result<Executed, Error> {
-    let completion = reply::rows(&reply, &statement.columns, |_, _| Ok(()))?;
+fn executed(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Executed, Error> {
+    let completion = reply::completion(&reply, &statement.columns, pool.session())?;
     Ok(Executed { completion })
 }
 
-fn exactly_one_row(statement: Arc<Statement>, reply: Bytes) -> Result<Row, Error> {
-    one_row(statement, reply)?.ok_or_else(|| Error::row_count(NO_ROW))
+fn exactly_one_row(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Row, Error> {
+    one_row(pool, statement, reply)?.ok_or_else(|| Error::row_count(NO_ROW))
 }
 
 /// The one row of a reply. It takes the reply over, so that the lookup of one row allocates nothing besides it.
-fn one_row(statement: Arc<Statement>, reply: Bytes) -> Result<Option<Row>, Error> {
+fn one_row(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Option<Row>, Error> {
     let mut found: Option<(RowBytes, Arc<Columns>)> = None;
-    reply::rows(&reply, &statement.columns, |row, columns| match found.replace((row, Arc::clone(columns))) {
+    let keep = |row, columns: &Arc<Columns>| match found.replace((row, Arc::clone(columns))) {
         Some(_) => Err(Error::row_count(MORE_ROWS)),
         None => Ok(()),
-    })?;
+    };
+    reply::rows(&reply, &statement.columns, pool.session(), keep)?;
     found.map(|(row, columns)| row.into_row(reply, columns, statement.format())).transpose()
 }

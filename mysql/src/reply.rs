@@ -4,6 +4,8 @@
 //! [OK]     [error]     [count][definitions][row]..[row][OK or error]
 //! ```
 //!
+//! A procedure's reply has several of these, and its own OK.
+//!
 //! The definitions are most of a small reply, and the same each time: they are compared with those that were read
 //! last, and parsed only when they differ.
 
@@ -99,8 +101,18 @@ fn too_short() -> Error {
     Error::peer("a reply is cut short")
 }
 
+/// Whose session the statement ran in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Session {
+    /// It has to be left as it was, and a statement has one result.
+    Shared,
+    /// Whoever holds the lease looks after it.
+    Leased,
+}
+
 /// Gives `keep` every row of a statement's reply, with the columns they have in common. `known` are the columns that
-/// were read last for this statement, and is renewed.
+/// were read last for this statement, and is renewed. What a procedure returns behind its first result is refused if it
+/// has rows.
 ///
 /// # Errors
 ///
@@ -109,19 +121,98 @@ fn too_short() -> Error {
 pub(crate) fn rows(
     reply: &Bytes,
     known: &ArcSwapOption<Columns>,
-    mut keep: impl FnMut(RowBytes, &Arc<Columns>) -> Result<(), Error>,
+    session: Session,
+    keep: impl FnMut(RowBytes, &Arc<Columns>) -> Result<(), Error>,
 ) -> Result<Completion, Error> {
     let mut reader = Reader { reply, at: 0 };
+    let result = result(&mut reader, known, keep)?;
+    if result.status.contains(StatusFlags::MORE_RESULTS_EXISTS) {
+        let (last, more_rows) = further_results(&mut reader, session)?;
+        return match more_rows {
+            false => Ok(last),
+            true => Err(Error::caller("the statement has run, and has several results with rows. Use `call` for it")),
+        };
+    }
+    finish(&reader, result.status, session)?;
+    Ok(result.completion)
+}
+
+/// The same for whoever wants no rows, of whichever result.
+pub(crate) fn completion(reply: &Bytes, known: &ArcSwapOption<Columns>, session: Session) -> Result<Completion, Error> {
+    let mut reader = Reader { reply, at: 0 };
+    let result = result(&mut reader, known, |_, _| Ok(()))?;
+    if result.status.contains(StatusFlags::MORE_RESULTS_EXISTS) {
+        return further_results(&mut reader, session).map(|(last, _)| last);
+    }
+    finish(&reader, result.status, session)?;
+    Ok(result.completion)
+}
+
+/// Reads what follows the first result: how the last one ended, and whether any has rows.
+#[cold]
+fn further_results(reader: &mut Reader<'_>, session: Session) -> Result<(Completion, bool), Error> {
+    if session == Session::Shared {
+        return Err(Error::caller(
+            "the statement has several results, which needs a connection of its own. Use `call` of a lease or a transaction",
+        ));
+    }
+    let mut any_rows = false;
+    loop {
+        let result = result(reader, &ArcSwapOption::empty(), |_, _| Ok(()))?;
+        any_rows |= result.columns.is_some();
+        if !result.status.contains(StatusFlags::MORE_RESULTS_EXISTS) {
+            finish(reader, result.status, session)?;
+            return Ok((result.completion, any_rows));
+        }
+    }
+}
+
+/// One of the results of a statement.
+pub(crate) struct ResultEnd {
+    /// `None`: it is none with rows.
+    pub(crate) columns: Option<Arc<Columns>>,
+    pub(crate) completion: Completion,
+    pub(crate) status: StatusFlags,
+}
+
+/// Gives `keep` every row of every result of a statement, and `end` each end.
+///
+/// # Errors
+///
+/// As for [`rows`].
+pub(crate) fn results(
+    reply: &Bytes,
+    mut keep: impl FnMut(RowBytes, &Arc<Columns>) -> Result<(), Error>,
+    mut end: impl FnMut(ResultEnd),
+) -> Result<(), Error> {
+    let mut reader = Reader { reply, at: 0 };
+    loop {
+        let result = result(&mut reader, &ArcSwapOption::empty(), &mut keep)?;
+        let status = result.status;
+        end(result);
+        if !status.contains(StatusFlags::MORE_RESULTS_EXISTS) {
+            return finish(&reader, status, Session::Leased);
+        }
+    }
+}
+
+/// Reads one result.
+#[inline(always)]
+fn result(
+    reader: &mut Reader<'_>,
+    known: &ArcSwapOption<Columns>,
+    mut keep: impl FnMut(RowBytes, &Arc<Columns>) -> Result<(), Error>,
+) -> Result<ResultEnd, Error> {
     let (first, _) = reader.next()?;
     let first = reader.bytes(first);
     match first.first() {
-        Some(&OK_HEADER) => return complete(&reader, first),
+        Some(&OK_HEADER) => return complete(first, None),
         Some(&ERROR_HEADER) => return Err(server_error(first)),
         _ => {}
     }
     let count = Cursor::new(first).lenenc().filter(|count| *count <= DEFINITIONS_MAX);
     let count = count.ok_or_else(|| Error::peer("a number of columns that cannot be"))? as usize;
-    let columns = columns(&mut reader, known, count)?;
+    let columns = columns(reader, known, count)?;
     loop {
         let (payload, goes_on) = reader.next()?;
         let front = reader.bytes(payload.clone());
@@ -130,7 +221,7 @@ pub(crate) fn rows(
             return Err(server_error(front));
         }
         if ends_rows(first_byte, front.len(), CAPABILITIES) {
-            return complete(&reader, front);
+            return complete(front, Some(columns));
         }
         let row = if goes_on { RowBytes::Joined(reader.join(payload)?) } else { RowBytes::Within(payload) };
         keep(row, &columns)?;
@@ -156,26 +247,27 @@ fn columns(reader: &mut Reader<'_>, known: &ArcSwapOption<Columns>, count: usize
     Ok(parsed)
 }
 
-/// An OK packet that ends a result: it has to be the last, and the session has to be as it was.
+/// An OK packet that ends a result.
 #[inline]
-fn complete(reader: &Reader<'_>, payload: &[u8]) -> Result<Completion, Error> {
+fn complete(payload: &[u8], columns: Option<Arc<Columns>>) -> Result<ResultEnd, Error> {
     let ok = OkPacket::parse(payload, CAPABILITIES).ok_or_else(|| Error::peer("an OK packet that cannot be read"))?;
-    if ok.status.contains(StatusFlags::MORE_RESULTS_EXISTS) {
-        return Err(Error::caller(
-            "the statement has several results, which needs a connection of its own; this version does not hand out \
-             such connections yet",
-        ));
-    }
-    if !ok.status.is_settled() {
+    let OkPacket { affected_rows, last_insert_id, warnings, status, .. } = ok;
+    Ok(ResultEnd { columns, completion: Completion { affected_rows, last_insert_id, warnings }, status })
+}
+
+/// Checks the end of a reply: nothing may follow, and a session that is shared must be as it was.
+#[inline]
+fn finish(reader: &Reader<'_>, status: StatusFlags, session: Session) -> Result<(), Error> {
+    if session == Session::Shared && !status.is_settled() {
         return Err(Error::caller(
             "the statement left a transaction open on a shared connection, autocommit off, or no default database; the \
-             connection was closed and the transaction rolled back",
+             connection was closed and the transaction rolled back. Use `pool.begin()` for a transaction",
         ));
     }
     if reader.at != reader.reply.len() {
         return Err(Error::peer("something behind the end of a statement"));
     }
-    Ok(Completion { affected_rows: ok.affected_rows, last_insert_id: ok.last_insert_id, warnings: ok.warnings })
+    Ok(())
 }
 
 #[cold]
@@ -233,7 +325,7 @@ mod tests {
 
     fn collect(reply: &Bytes, known: &ArcSwapOption<Columns>) -> Result<(Vec<Vec<u8>>, Completion), Error> {
         let mut found = Vec::new();
-        let completion = rows(reply, known, |row, _| {
+        let completion = rows(reply, known, Session::Shared, |row, _| {
             found.push(match row {
                 RowBytes::Within(range) => reply[range].to_vec(),
                 RowBytes::Joined(bytes) => bytes.to_vec(),

@@ -12,7 +12,7 @@ use cenote_pool::{Flight, Learning, Lesson, Lookup, Preparation, StatementId, Wa
 
 use crate::ask::Parameters;
 use crate::error::Error;
-use crate::firewall;
+use crate::firewall::{self, Effect};
 use crate::language::MySql;
 use crate::pool::Pool;
 use crate::reply;
@@ -33,11 +33,13 @@ pub(crate) struct Statement {
     parameters: u16,
     /// The columns of its last result.
     pub(crate) columns: ArcSwapOption<Columns>,
+    /// What it does to the session it runs in.
+    pub(crate) effect: Effect,
 }
 
 impl Statement {
-    fn new(preparation: Option<Preparation>, parameters: u16) -> Statement {
-        Statement { preparation, parameters, columns: ArcSwapOption::empty() }
+    fn new(preparation: Option<Preparation>, parameters: u16, effect: Effect) -> Statement {
+        Statement { preparation, parameters, columns: ArcSwapOption::empty(), effect }
     }
 
     pub(crate) fn id(&self) -> Option<StatementId> {
@@ -85,8 +87,18 @@ impl Pool {
         loop {
             match statements.look_up(sql, signature.as_slice()) {
                 Lookup::Known(statement) => {
+                    self.admit(statement.effect)?;
                     statements.remember(sql, signature.as_slice(), &statement);
                     return Ok((statement, Flight::default()));
+                }
+                // What holds in a session of its own need not hold for others, nor the other way round.
+                Lookup::Learn(learning) if self.is_leased() => {
+                    let (statement, flight) = self.learn(sql).await?;
+                    return Ok((learning.finish(Ok(statement))?, flight));
+                }
+                Lookup::Wait(_) if self.is_leased() => {
+                    let (statement, flight) = self.learn(sql).await?;
+                    return Ok((Arc::new(statement), flight));
                 }
                 Lookup::Learn(learning) => {
                     let (lesson, flight) = match self.learn(sql).await {
@@ -123,17 +135,18 @@ impl Pool {
     }
 
     async fn learn(&self, sql: &str) -> Result<(Statement, Flight<MySql>), Error> {
-        firewall::admit(sql)?;
+        let effect = firewall::classify(sql);
+        self.admit(effect)?;
         let preparation = frontend::preparation(self.language().statements.next_id(), sql);
         let mut attempts = 0;
         loop {
             let answered = self.machine().prepare(&preparation).await?;
             let Some(error) = answered.failed.then(|| reply::refusal(&answered.reply)).flatten() else {
-                let statement = Statement::new(Some(preparation), reply::parameters(&answered.reply)?);
+                let statement = Statement::new(Some(preparation), reply::parameters(&answered.reply)?, effect);
                 return Ok((statement, answered.followed()));
             };
             match error.code() {
-                ErrorCode::UNSUPPORTED_PREPARED => return Ok((Statement::new(None, 0), Flight::default())),
+                ErrorCode::UNSUPPORTED_PREPARED => return Ok((Statement::new(None, 0, effect), Flight::default())),
                 ErrorCode::TOO_MANY_PREPARED_STATEMENTS if attempts < ROOM_ATTEMPTS_MAX => {
                     attempts += 1;
                     self.machine().forget_half_of_prepared();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::LoginError;
 use crate::wire::cursor::Cursor;
+use crate::wire::frontend;
 use crate::wire::status::{Capabilities, OK_HEADER, OkPacket, StatusFlags};
 
 /// Both in one command costs nothing. Autocommit is always set: a server whose default is off says otherwise in its
@@ -29,6 +30,11 @@ pub(super) struct Told {
 /// The command that sets.
 pub(super) fn set_command() -> Vec<u8> {
     query(SET)
+}
+
+/// The same as a whole message: a session that was reset has lost what was set.
+pub(crate) fn set_message() -> Vec<u8> {
+    frontend::own_query(SET)
 }
 
 /// The command that asks.

@@ -67,6 +67,9 @@ pub(crate) struct ReplyFramer {
     sequence: u8,
     /// What ends with the packet that is being skipped.
     end: Option<End>,
+    /// By the last word that said how the session stands, it is in a transaction or the like. Errors and answers to
+    /// preparations do not say it, and most of them leave it as it was.
+    unsettled: bool,
     /// Answers that have ended, counted until it is clear that the server pipelines.
     answers: u8,
     /// Who learns from the connection whether its server does.
@@ -150,13 +153,13 @@ impl ReplyFramer {
                 self.place = match (left - 1, rows) {
                     (0, true) => Place::Rows,
                     (0, false) => {
-                        self.end = Some(End::Reply { settled: true, failed: false });
+                        self.end = Some(End::Reply { settled: !self.unsettled, failed: false });
                         Place::Start
                     }
                     (left, rows) => Place::Definitions { left, rows },
                 };
             }
-            (_, Some(ERROR_HEADER)) => self.end = Some(End::Reply { settled: true, failed: true }),
+            (_, Some(ERROR_HEADER)) => self.end = Some(End::Reply { settled: !self.unsettled, failed: true }),
             (Place::Rows, Some(EOF_HEADER)) if payload_bytes < PACKET_PAYLOAD_BYTES_MAX => self.end_result(front)?,
             (Place::Rows, Some(_)) => {}
             (Place::Start, Some(OK_HEADER)) if expected == Expected::Preparation => self.prepared(front)?,
@@ -187,7 +190,8 @@ impl ReplyFramer {
         if status.contains(StatusFlags::MORE_RESULTS_EXISTS) {
             self.place = Place::Start;
         } else {
-            self.end = Some(End::Reply { settled: status.is_settled(), failed: false });
+            self.unsettled = !status.is_settled();
+            self.end = Some(End::Reply { settled: !self.unsettled, failed: false });
         }
         Ok(())
     }
@@ -200,7 +204,7 @@ impl ReplyFramer {
             Some(u64::from(cursor.u16()?) + u64::from(cursor.u16()?))
         };
         match counts().ok_or_else(|| fault("an answer to a preparation that cannot be read"))? {
-            0 => self.end = Some(End::Reply { settled: true, failed: false }),
+            0 => self.end = Some(End::Reply { settled: !self.unsettled, failed: false }),
             left => self.place = Place::Definitions { left, rows: false },
         }
         Ok(())
@@ -319,6 +323,19 @@ mod tests {
                 assert_eq!(found, Ok(vec![(stream.len(), end.clone())]), "split at {at}");
             }
         }
+    }
+
+    #[test]
+    fn what_does_not_say_how_the_session_stands_leaves_it_as_it_was() {
+        let stream = [reply(&[OK_IN_TRANSACTION]), reply(&[ERROR]), reply(&[OK]), reply(&[ERROR])].concat();
+        let ends = feed(&[&stream], Expected::Statement).unwrap().into_iter().map(|(_, end)| end);
+        let unsettled = |failed| End::Reply { settled: false, failed };
+        assert_eq!(ends.collect::<Vec<_>>(), [unsettled(false), unsettled(true), settled(false), settled(true)]);
+
+        let mut framer = ReplyFramer { unsettled: true, ..ReplyFramer::default() };
+        let preparation = reply(&[b"\0\x01\0\0\0\x01\0\x00\0\0\0\0", b"column"]);
+        let framed = framer.advance(&preparation, Expected::Preparation).unwrap();
+        assert_eq!(framed.end, Some(unsettled(false)));
     }
 
     /// A row whose first field has 2^24 bytes begins like the end of the rows.

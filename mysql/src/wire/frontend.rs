@@ -12,10 +12,13 @@ use super::packet::{self, HEADER_BYTES, Header, PACKET_PAYLOAD_BYTES_MAX};
 use crate::error::Error;
 
 const COM_QUIT: u8 = 0x01;
+const COM_INIT_DB: u8 = 0x02;
 const COM_QUERY: u8 = 0x03;
+const COM_PING: u8 = 0x0E;
 const COM_STMT_PREPARE: u8 = 0x16;
 const COM_STMT_EXECUTE: u8 = 0x17;
 const COM_STMT_CLOSE: u8 = 0x19;
+const COM_RESET_CONNECTION: u8 = 0x1F;
 
 /// Parameters of one statement: their number travels in 16 bits.
 pub(crate) const PARAMETERS_MAX: usize = u16::MAX as usize;
@@ -25,6 +28,12 @@ const COMMAND_BYTES: usize = 1;
 
 /// What is written before an orderly close.
 pub(crate) const QUIT: &[u8] = &[COMMAND_BYTES as u8, 0, 0, 0, COM_QUIT];
+
+/// What is answered by how the session stands, and nothing else.
+pub(crate) const PING: &[u8] = &[COMMAND_BYTES as u8, 0, 0, 0, COM_PING];
+
+/// What makes a session one that has just begun, but for its default database: that stays.
+pub(crate) const RESET_CONNECTION: &[u8] = &[COMMAND_BYTES as u8, 0, 0, 0, COM_RESET_CONNECTION];
 
 /// The front of an EXECUTE: command, the server's name for the statement, no cursor, one iteration.
 const EXECUTE_FRONT: [u8; 10] = [COM_STMT_EXECUTE, 0, 0, 0, 0, 0, 1, 0, 0, 0];
@@ -75,6 +84,25 @@ pub(crate) fn query(sql: &str, max_allowed_packet: usize, out: &mut BytesMut) ->
         out.extend_from_slice(sql.as_bytes());
         Ok(())
     })
+}
+
+/// A statement of the driver's own with its text. It is short.
+pub(crate) fn own_query(sql: &str) -> Vec<u8> {
+    text_command(COM_QUERY, sql)
+}
+
+/// What makes a database the session's default.
+pub(crate) fn use_database(name: &str) -> Vec<u8> {
+    text_command(COM_INIT_DB, name)
+}
+
+fn text_command(command: u8, text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEADER_BYTES + COMMAND_BYTES + text.len());
+    packet::append_with(0, &mut out, |out| {
+        out.push(command);
+        out.extend_from_slice(text.as_bytes());
+    });
+    out
 }
 
 /// Appends what runs a prepared statement once; `parameters` appends their types and values. The server's name for the

@@ -1,0 +1,247 @@
+//! What is refused, where, and what is not.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn what_changes_or_asks_the_session_is_refused() {
+    for sql in [
+        "BEGIN",
+        "begin work",
+        "  \n\tStart Transaction",
+        "-- hello\nbegin",
+        "--\tx\nbegin",
+        "# hello\nbegin",
+        "/*x*/ begin",
+        "/*!50000 start*/ transaction",
+        "/*!start*/ transaction",
+        "/*M!100100 begin */",
+        "(( begin",
+        ";;set names latin1",
+        "set autocommit = 0",
+        "SET @a = 1",
+        "use mysql",
+        "commit",
+        "Rollback",
+        "savepoint a",
+        "lock tables t write",
+        "unlock tables",
+        "xa start 'a'",
+        "prepare a from 'select 1'",
+        "execute a",
+        "deallocate prepare a",
+        "handler t open",
+        "call p()",
+        "load data local infile 'a' into table t",
+        "get diagnostics @a = number",
+        "create temporary table t(a int)",
+        "create or replace temporary table t(a int)",
+        "drop temporary table t",
+        "select get_lock('a', 1)",
+        "do release_lock('a')",
+        "select @a := 1",
+        "select 1 into @a",
+        "select @`a`",
+        "select@a",
+        "create table t as select @a",
+        "create table t select@a:=77 as a",
+        "show tables where@a:=78",
+        "--\x7f'\nset names latin1 -- '",
+        "/*!99999 # */ set names latin1",
+        "/*!99999 ' */ use information_schema -- '",
+        "/*!999999 ` */ set names latin1 -- `",
+        "/*M!999999 ' */ set @a = 1 -- '",
+        "/*!99999 -- */ create temporary table t(a int)",
+        "select @@identity",
+        "select @@session.last_insert_id, 1",
+        "select @@warning_count",
+        "@a",
+        "select last_insert_id()",
+        "select LAST_INSERT_ID ( )",
+        "select found_rows()",
+        "select row_count()",
+        "show warnings",
+        "show count(*) errors",
+        "select /*! get_lock('a', 1) */",
+        // What one server passes over and another does not.
+        "/*!99999 x*/ begin",
+        "/*!99999 select*/ set names latin1",
+        "/*M!100100 x*/ commit",
+        "/*!50700 select*/ /*!99999 insert*/ rollback",
+        "/*!80000 /*!99999 x */ begin */",
+        "create /*!99999 x*/ temporary table t(a int)",
+        "select get_lock/*!99999 x*/('a', 1)",
+        "select last_insert_id(/*!99999 x*/)",
+        "/*!99999 create*/ select@a",
+        // Where the server sees a function's name as well.
+        "select get_lock /* here */ ('a', 1)",
+        "select get_lock -- here\n ('a', 1)",
+        "select `get_lock`('a', 1)",
+        "select \"GET_LOCK\"('a', 1)",
+        "select last_insert_id(/* nothing */)",
+        "select @.a := 1",
+        "select @$a",
+        "if 1 then start transaction; end if",
+        "while 1 do set names latin1; end while",
+        "case 1 when 1 then commit; end case",
+        "for i in 1..2 do commit; end for",
+        "repeat commit; until 1 end repeat",
+        "loop commit; end loop",
+        "flush tables with read lock",
+        "flush local tables t for export",
+        "backup stage start",
+        "select lastval(s)",
+    ] {
+        let error = classify(sql).admit(Place::Shared).expect_err(sql);
+        assert!(error.is_caller(), "{sql}");
+    }
+}
+
+#[test]
+fn what_does_not_is_let_through() {
+    for sql in [
+        "",
+        "-- only a comment",
+        "/* begin",
+        "select 1",
+        "select 'begin; set x', \"@a\", `@b`",
+        "select 'it''s', 'a\\' get_lock(', 1",
+        "select `get_lock` from t",
+        "select get_lock from t",
+        "select @@version, @@session.sql_mode",
+        "select 5--1",
+        "select a--get_lock",
+        "update t set id = last_insert_id(id + 1)",
+        "insert into t values (?, ?)",
+        "replace into t values (?)",
+        "create table t(temporary int)",
+        "create table temporary_things(a int)",
+        "with a as (select 1) select * from a",
+        "(select 1) union (select 2)",
+        "show tables",
+        "explain analyze select 1",
+        "select a from t where email = 'a@b.c'",
+        "grant select on a.* to 'a'@'localhost', b@localhost",
+        "create definer=`a`@`%` view v as select 1",
+        "begins",
+        "select * from t for update",
+        "alter table t add column a int",
+        "flush tables",
+        "select if(a, 1, 2), case a when 1 then 2 end, repeat('x', 3) from t",
+        "select /*!50000 straight_join */ a from t",
+        "/*!50000 select 1 as begin, a from t */",
+        "insert into `get_lock` values ('(')",
+        "select 'get_lock', ('a')",
+        "select last_insert_id(?), last_insert_id('a'), last_insert_id(- 1)",
+        "select get_lock, (1)",
+        "create procedure p() begin set @a = 1; select last_insert_id(); end",
+        "create or replace definer = a@`%` function f() returns int return get_lock('a', 1)",
+        "create definer='a'@'%' procedure p() select @a",
+        "create definer = procedure@localhost trigger t before insert on a for each row set @a = 1",
+        "create event e on schedule every 1 day do set @a = 1",
+        "select a /* get_lock */ (1)",
+    ] {
+        let admitted = classify(sql).admit(Place::Shared);
+        assert!(admitted.is_ok(), "{sql}: {}", admitted.unwrap_err());
+    }
+}
+
+#[test]
+fn a_body_is_only_what_is_one() {
+    for sql in [
+        "create table procedure_a as select @a := 1",
+        "create table t (`function` int) as select @a := 1",
+        "create table t as select 1 as `procedure`, @a := 1",
+        "create definer = procedure@localhost view v as select @a",
+        // For one server a procedure, for another a table.
+        "create /*!99999 procedure */ temporary table t (a int)",
+        "create /*!50000 procedure */ table t select @a := 1",
+    ] {
+        assert!(classify(sql).admit(Place::Shared).is_err(), "{sql}");
+    }
+}
+
+#[test]
+fn who_is_refused_is_told_what_to_use() {
+    for (sql, place, words) in [
+        ("begin", Place::Shared, "`pool.begin()`"),
+        ("set autocommit = 0", Place::Shared, "`pool.lease()`"),
+        ("call p()", Place::Shared, "`pool.lease()`"),
+        ("select get_lock('a', 1)", Place::Shared, "`pool.lease()`"),
+        ("show warnings", Place::Shared, "SHOW WARNINGS or ERRORS would ask"),
+        ("select last_insert_id()", Place::Shared, "`execute`"),
+        ("commit", Place::Transaction, "its `commit`"),
+        ("/*!50000 start*/ transaction", Place::Transaction, "its `commit`"),
+        ("savepoint a", Place::Transaction, "`savepoint`"),
+        ("set @@session.`autocommit` = 1", Place::Transaction, "SET autocommit"),
+        ("set names utf8mb4, autocommit = 1", Place::Transaction, "SET autocommit"),
+        ("create table t(a int)", Place::Transaction, "CREATE would commit"),
+        ("create /*!99999 temporary*/ table t(a int)", Place::Transaction, "CREATE would commit"),
+        ("create procedure p() set @a = 1", Place::Transaction, "CREATE would commit"),
+        ("drop table t", Place::Transaction, "DROP would commit"),
+        ("truncate t", Place::Transaction, "TRUNCATE would commit"),
+        ("/*!80000 alter*/ table t add b int", Place::Transaction, "ALTER would commit"),
+        ("lock tables t read", Place::Transaction, "LOCK would commit"),
+        ("analyze local table t", Place::Transaction, "ANALYZE TABLE would commit"),
+        ("grant select on a.* to b", Place::Transaction, "GRANT would commit"),
+    ] {
+        let error = classify(sql).admit(place).expect_err(sql);
+        assert!(error.is_caller() && error.to_string().contains(words), "{sql}: {error}");
+    }
+}
+
+#[test]
+fn a_lease_may_do_to_its_session_what_it_likes_and_is_reset_for_it() {
+    for (sql, changes) in [
+        ("begin", false),
+        ("set names latin1", true),
+        ("set @a = 1", true),
+        ("select @a := 1", true),
+        ("use mysql", true),
+        ("create temporary table t(a int)", true),
+        ("select get_lock('a', 1)", true),
+        ("lock tables t read", true),
+        ("call p()", true),
+        ("prepare a from 'select 1'", true),
+        ("drop database a", true),
+        ("/*!99999 set*/ select 1", true),
+        ("show warnings", false),
+        ("select last_insert_id(), found_rows(), row_count(), @@warning_count", false),
+        ("select 1", false),
+        ("create table t(a int)", false),
+        ("drop table t", false),
+    ] {
+        let effect = classify(sql);
+        assert!(effect.admit(Place::Lease).is_ok(), "{sql}");
+        assert_eq!(effect.changes_session(), changes, "{sql}");
+    }
+}
+
+#[test]
+fn a_transaction_may_do_what_does_not_end_it() {
+    for sql in [
+        "select 1",
+        "insert into t values (?)",
+        "call p()",
+        "set @a = 1",
+        "set session sql_mode = ''",
+        "create temporary table t(a int)",
+        "drop temporary table if exists t",
+        "select get_lock('a', 1)",
+        "analyze select 1",
+        "select a from t for update",
+        "do sleep(0)",
+        "show create table t",
+        "explain analyze select 1",
+    ] {
+        assert!(classify(sql).admit(Place::Transaction).is_ok(), "{sql}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn noise_never_panics(sql in "[-/*'\"`#;!M@() a-eBE\\\\\n0-9_]{0,80}") {
+        let _ = classify(&sql);
+    }
+}
