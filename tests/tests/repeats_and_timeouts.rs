@@ -58,7 +58,8 @@ async fn a_deadline_on_a_pool_abandons_the_statement_alone() {
     assert_eq!((error.is_timeout(), error.was_sent()), (true, Some(true)), "{error}");
     assert!(is_blocked(&admin, &pool).await, "nobody stops it");
     let next = pool.query_one("select 7", &[]);
-    let holding = holder.run(&format!("select pg_advisory_unlock({lock})"));
+    let unlock = format!("select pg_advisory_unlock({lock})");
+    let holding = holder.run(&unlock);
     let (next, ()) = must_end("who comes behind it", async { tokio::join!(next, holding) }).await;
     assert_eq!(next.unwrap().get::<_, i32>(0).unwrap(), 7, "his own answer");
     assert_eq!((pool.stats().overdue, pool.stats().connects), (1, 1));
