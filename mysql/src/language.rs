@@ -138,6 +138,8 @@ impl Language for MySql {
 
     const LEAD_HAS_OWN_REPLY: bool = true;
 
+    const ASK_STATE: Option<&'static [u8]> = Some(frontend::PING);
+
     const RESET_FORGETS_PREPARED: bool = true;
 
     fn rollback() -> Vec<u8> {

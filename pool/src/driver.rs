@@ -385,6 +385,7 @@ impl<L: Language> Driver<L> {
         if let Some(Outcome::Reply { slow, .. }) = self.replies.first_mut() {
             *slow = alone_us > SLOW_US;
         }
+        let says_state = matches!(self.replies.last(), Some(Outcome::Reply { failed: false, .. }));
         for outcome in self.replies.drain(..) {
             shared.pipeline.complete(outcome, &mut self.wake, now_us);
         }
@@ -400,6 +401,11 @@ impl<L: Language> Driver<L> {
         }
         if self.leased {
             shared.tenancy.settled = self.settled;
+            if count > 0 && (says_state || self.settled) {
+                shared.tenancy.asked = false;
+            } else if count > 0 && shared.ask_state::<L>(now_us) {
+                self.wake.extend(shared.driver.clone());
+            }
             shared.tenancy.wake_for_room(&mut self.wake);
         }
         if too_large {

@@ -50,6 +50,8 @@ pub(crate) enum Submitted<L: Language> {
     Preparation(Answer<L>),
     /// The same, and another caller's preparation is under way; the waker is woken when it has ended.
     Pending(Arc<Lane<L>>),
+    /// Something leads it, and there is no room for both at once: a part of that is queued.
+    Lead(Answer<L>),
 }
 
 /// What a lane does when it has drained.
@@ -70,7 +72,7 @@ pub(crate) struct Shared {
     pub(crate) prepared: Prepared,
     /// Where the server names statements: submissions so far, and which of those the driver has not taken yet are
     /// preparations.
-    submitted: u64,
+    pub(crate) submitted: u64,
     new_preparations: Vec<(u64, StatementId)>,
     pub(crate) driver: Option<Waker>,
     pub(crate) after_drain: AfterDrain,
@@ -254,10 +256,15 @@ impl<L: Language> Lane<L> {
         if shared.tenancy.tenant != tenant {
             return Err(Refusal::NotOpen);
         }
+        let unsent_bytes = shared.pipeline.unsent_bytes();
         if tenant != Tenant::PUBLIC {
             shared.admit_tenant(&waker)?;
+            if let Some(key) = shared.take_long_lead::<L>(self.in_flight_max, &waker, &now_us)? {
+                let origin = Origin { lane: Arc::clone(self), epoch, led: false };
+                self.let_go(guard, unsent_bytes);
+                return Ok(Submitted::Lead(Answer { origin: Some(origin), key }));
+            }
         }
-        let unsent_bytes = shared.pipeline.unsent_bytes();
         let mut handle = None;
         if L::SERVER_NAMES_STATEMENTS
             && let [Preparation { id: Some(id), bytes, .. }] = submission.preparations
@@ -567,39 +574,6 @@ impl Shared {
             tenancy.wait_for_room(waker)?;
         }
         admitted
-    }
-
-    /// What goes in front of a lease's next statement. Where it is answered by itself, it is queued here.
-    fn take_lead<L: Language>(&mut self, now_us: impl Fn() -> u64) -> Vec<Box<[u8]>> {
-        let lead = self.tenancy.take_lead();
-        if !L::LEAD_HAS_OWN_REPLY {
-            return lead;
-        }
-        for part in lead {
-            let append = |out: &mut Vec<u8>| out.extend_from_slice(&part);
-            // Its outcome is looked at with the statement's, which comes behind it.
-            if let Ok(key) = self.pipeline.submit(append, Waker::noop().clone(), false, &now_us) {
-                self.submitted += 1;
-                self.tenancy.lead_keys.push(key);
-            }
-        }
-        Vec::new()
-    }
-
-    /// What came of the lead, where it has replies of its own and nobody has asked yet: the first that failed, else the
-    /// last.
-    pub(crate) fn lead_outcome(&mut self) -> Option<Outcome> {
-        let mut found = None;
-        for key in std::mem::take(&mut self.tenancy.lead_keys) {
-            match self.pipeline.poll(key, Waker::noop()) {
-                Poll::Ready(Outcome::Reply { failed: false, .. }) => {}
-                Poll::Ready(outcome) => {
-                    found.get_or_insert(outcome);
-                }
-                Poll::Pending => self.pipeline.abandon(key),
-            }
-        }
-        found
     }
 
     /// Takes what was queued since the last time: bytes, and which of them are preparations.

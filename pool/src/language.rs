@@ -66,6 +66,10 @@ pub trait Language: Send + Sync + Sized + 'static {
         reply
     }
 
+    /// Where an error does not say whether the transaction it happened in is still open: asks how the session stands, in one
+    /// message with one reply.
+    const ASK_STATE: Option<&'static [u8]> = None;
+
     /// Ends any transaction without committing it. One reply.
     fn rollback() -> Vec<u8>;
 

@@ -371,6 +371,7 @@ impl<L: Language> Inner<L> {
             // Its driver ends it.
             return;
         }
+        shared.forget_lead();
         shared.tenancy = Tenancy::default();
         lane.publish(&shared);
         drop(shared);
@@ -403,7 +404,9 @@ impl<L: Language> Lease<L> {
     /// A transaction begins with the next statement: `lead` goes in front of it. Where the server goes on behind a statement
     /// that has ended the transaction, `one_at_a_time` keeps the next one back until the last is answered.
     pub fn begin(&self, lead: Vec<Box<[u8]>>, one_at_a_time: bool) {
-        self.lane.lock().tenancy.begin(lead, one_at_a_time);
+        let mut shared = self.lane.lock();
+        shared.forget_lead();
+        shared.tenancy.begin(lead, one_at_a_time);
     }
 
     /// The transaction is to end now. `false`: the server has never heard of it, and there is nothing to do.

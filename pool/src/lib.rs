@@ -47,6 +47,7 @@ mod home;
 pub mod inbound;
 mod lane;
 mod language;
+mod lead;
 mod lease;
 mod limits;
 mod low_water;
@@ -66,6 +67,7 @@ mod stats;
 mod submit;
 mod tenancy;
 mod tls;
+pub mod trace;
 mod waiters;
 mod watch;
 

@@ -99,6 +99,8 @@ enum Stage<L: Language> {
     InFlight(Answer<L>),
     Preparing(Answer<L>),
     Retry(Arc<Lane<L>>),
+    /// What leads it goes before it.
+    Leading(Answer<L>),
 }
 
 impl<L: Language> From<Submitted<L>> for Stage<L> {
@@ -107,6 +109,7 @@ impl<L: Language> From<Submitted<L>> for Stage<L> {
             Submitted::Statement(answer) => Stage::InFlight(answer),
             Submitted::Preparation(answer) => Stage::Preparing(answer),
             Submitted::Pending(lane) => Stage::Retry(lane),
+            Submitted::Lead(answer) => Stage::Leading(answer),
         }
     }
 }
@@ -125,6 +128,7 @@ impl<L: Language> fmt::Debug for Flight<L> {
             Stage::InFlight(_) => "in flight",
             Stage::Preparing(_) => "preparing",
             Stage::Retry(_) => "waiting for another's preparation",
+            Stage::Leading(_) => "behind what leads it",
         };
         f.debug_struct("Flight").field("stage", &stage).finish_non_exhaustive()
     }
@@ -173,6 +177,13 @@ impl<L: Language> Flight<L> {
                 Stage::Preparing(answer) => {
                     let Poll::Ready((outcome, origin)) = answer.poll(cx) else { return Poll::Pending };
                     match self.settle_preparation(pool, outcome, origin) {
+                        Some(settled) => return Poll::Ready(settled.map_err(E::from)),
+                        None => continue,
+                    }
+                }
+                Stage::Leading(answer) => {
+                    let Poll::Ready((outcome, origin)) = answer.poll(cx) else { return Poll::Pending };
+                    match self.settle_lead(pool, outcome, origin) {
                         Some(settled) => return Poll::Ready(settled.map_err(E::from)),
                         None => continue,
                     }
@@ -280,6 +291,27 @@ impl<L: Language> Flight<L> {
     }
 }
 
+impl<L: Language> Flight<L> {
+    /// What came of what leads the statement; `None` when that goes on. Whatever it came to, the statement was not sent.
+    #[cold]
+    fn settle_lead(
+        &mut self,
+        pool: &Pool<L>,
+        outcome: Outcome,
+        origin: Origin<L>,
+    ) -> Option<Result<Answered<L>, Failure>> {
+        if let Outcome::Reply { failed: false, .. } = outcome {
+            self.stage = Stage::Start;
+            return None;
+        }
+        origin.lane.lock().tenancy.fail_transaction();
+        match outcome {
+            Outcome::Lost { loss, .. } => self.settle(pool, Outcome::Lost { sent: false, loss }, origin),
+            outcome => self.settle(pool, outcome, origin),
+        }
+    }
+}
+
 /// What a lease's statement came to, when what led it has been seen to: a transaction that could not begin is what it
 /// failed by.
 #[cold]
@@ -310,6 +342,9 @@ impl<L: Language> Pool<L> {
     /// on: the server has no room for so many.
     pub fn forget_half_of_prepared(&self) {
         self.inner().lanes.load().iter().for_each(|lane| lane.forget_half());
+        if let Some(pin) = self.pin() {
+            pin.lane.forget_half();
+        }
     }
 
     /// Sends one submission and waits for its reply: [`Flight`] as a future.

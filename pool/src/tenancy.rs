@@ -20,6 +20,8 @@ pub(crate) struct Tenancy {
     pub(crate) tenant: Tenant,
     /// What goes in front of the next statement, and is answered before it.
     lead: Vec<Box<[u8]>>,
+    /// A part of the lead was queued and the rest was not: it is meant for the transaction that comes next.
+    lead_is_torn: bool,
     /// The replies that are owed to the lead, where it has its own.
     pub(crate) lead_keys: Vec<SlotKey>,
     /// A transaction was asked for and not ended since; whether its beginning was queued.
@@ -32,6 +34,8 @@ pub(crate) struct Tenancy {
     pub(crate) changed: bool,
     /// The same as to prepared statements: the server may have others than we know.
     pub(crate) prepared_changed: bool,
+    /// The server was asked for that, and its answer is the next.
+    pub(crate) asked: bool,
     /// Requests to stop what runs, that the server may not have heard of yet.
     pub(crate) cancels: usize,
     /// Something may still hit whatever runs: one more round trip before anybody else does.
@@ -49,6 +53,8 @@ pub(crate) struct Tenancy {
 enum Begun {
     NotYet,
     Queued,
+    /// It came to nothing, or to something else.
+    Failed,
 }
 
 impl Default for Tenancy {
@@ -62,12 +68,14 @@ impl Tenancy {
         Tenancy {
             tenant,
             lead: Vec::new(),
+            lead_is_torn: false,
             lead_keys: Vec::new(),
             transaction: None,
             one_at_a_time: false,
             settled: true,
             changed: false,
             prepared_changed: false,
+            asked: false,
             cancels: 0,
             disturbed: false,
             ending: false,
@@ -79,7 +87,8 @@ impl Tenancy {
     /// A transaction begins in front of the next statement; not if the last one was never ended, or could not be: it would
     /// be the same one to the server.
     pub(crate) fn begin(&mut self, lead: Vec<Box<[u8]>>, one_at_a_time: bool) {
-        self.lost |= self.transaction == Some(Begun::Queued);
+        self.lost |= self.has_begun();
+        self.drop_lead();
         self.lead = lead;
         self.ending = false;
         self.transaction = Some(Begun::NotYet);
@@ -91,7 +100,39 @@ impl Tenancy {
         if !self.lead.is_empty() {
             self.transaction = Some(Begun::Queued);
         }
+        self.lead_is_torn = false;
         std::mem::take(&mut self.lead)
+    }
+
+    /// How much of the lead is not queued yet.
+    pub(crate) fn lead_parts(&self) -> usize {
+        self.lead.len()
+    }
+
+    /// The next part of the lead, once: it is being queued.
+    pub(crate) fn take_lead_part(&mut self) -> Option<Box<[u8]>> {
+        if self.lead.is_empty() {
+            return None;
+        }
+        let part = self.lead.remove(0);
+        self.lead_is_torn = !self.lead.is_empty();
+        if self.lead.is_empty() {
+            self.transaction = Some(Begun::Queued);
+        }
+        Some(part)
+    }
+
+    fn drop_lead(&mut self) {
+        self.lead = Vec::new();
+        self.changed |= std::mem::take(&mut self.lead_is_torn);
+    }
+
+    /// What was to begin the transaction has failed, or nobody knows where it stands: nothing more of it is taken.
+    pub(crate) fn fail_transaction(&mut self) {
+        self.drop_lead();
+        if self.transaction.is_some() {
+            self.transaction = Some(Begun::Failed);
+        }
     }
 
     /// The transaction is over for whoever asked for it, who commits or rolls back whatever there is. Whether the server
@@ -100,13 +141,13 @@ impl Tenancy {
         self.ending = true;
         self.lost = false;
         self.one_at_a_time = false;
-        self.lead = Vec::new();
-        self.transaction.take() == Some(Begun::Queued)
+        self.drop_lead();
+        matches!(self.transaction.take(), Some(Begun::Queued | Begun::Failed))
     }
 
     /// Whether the beginning of a transaction was queued, and nobody has ended it since.
     pub(crate) fn has_begun(&self) -> bool {
-        self.transaction == Some(Begun::Queued)
+        matches!(self.transaction, Some(Begun::Queued | Begun::Failed))
     }
 
     /// Whether a transaction was asked for and not ended since.
@@ -116,7 +157,12 @@ impl Tenancy {
 
     /// Whether the server has ended the transaction by itself: what comes now would stay whatever happens to the rest.
     pub(crate) fn has_lost_its_transaction(&self, in_flight: usize) -> bool {
-        self.lost || (self.transaction == Some(Begun::Queued) && in_flight == 0 && self.settled)
+        self.lost
+            || match self.transaction {
+                Some(Begun::Failed) => true,
+                Some(Begun::Queued) => in_flight == 0 && self.settled,
+                Some(Begun::NotYet) | None => false,
+            }
     }
 
     /// What should be undone cannot be.
@@ -185,6 +231,23 @@ mod tests {
         tenancy.settled = false;
         tenancy.begin(vec![b"begin"[..].into()], false);
         assert!(tenancy.has_lost_its_transaction(0), "the first was never ended");
+    }
+
+    #[test]
+    fn a_transaction_that_did_not_begin_as_asked_takes_nothing() {
+        let mut tenancy = Tenancy::new(Tenant(1));
+        tenancy.begin(vec![b"set"[..].into(), b"begin"[..].into()], true);
+        assert_eq!(tenancy.lead_parts(), 2);
+        assert_eq!(tenancy.take_lead_part(), Some(b"set"[..].into()));
+        assert!(!tenancy.has_begun() && tenancy.is_clean());
+        tenancy.fail_transaction();
+        assert!(!tenancy.is_clean(), "what was set for the next transaction is still there");
+        assert!(tenancy.has_lost_its_transaction(1) && tenancy.take_lead_part().is_none());
+        assert!(tenancy.end(), "whatever there is of it is rolled back");
+        tenancy.begin(vec![b"begin"[..].into()], true);
+        assert!(!tenancy.has_lost_its_transaction(0));
+        assert_eq!(tenancy.take_lead_part(), Some(b"begin"[..].into()));
+        assert!(tenancy.has_begun() && tenancy.has_lost_its_transaction(0));
     }
 
     #[test]
