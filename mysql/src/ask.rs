@@ -1,17 +1,19 @@
-//! `Ask`: one statement, from the call to its result. What `query`, `query_one`, `execute` and the like return.
+//! `Query`: one statement, from the call to its result. What `query`, `query_one`, `execute` and the like return.
 //!
 //! Written by hand, because its size counts: many callers ask at once, and between two looks at one caller's future all
 //! the others are walked through the cache. The usual way (a statement this thread knows, a reply that is a result) is
 //! here; everything else is a boxed `async fn`.
 
+use std::fmt;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use cenote_pool::{Answered, Flight};
+use cenote_pool::{Answered, Deadline, Flight};
 
 use crate::error::Error;
 use crate::language::MySql;
@@ -35,13 +37,25 @@ pub(crate) type Read<T> = fn(&Pool, Arc<Statement>, Bytes) -> Result<T, Error>;
 /// The values of one statement's parameters.
 pub(crate) type Parameters<'a> = &'a [&'a (dyn ToValue + Sync)];
 
-/// One statement on its way to a result.
-pub(crate) struct Ask<'a, T> {
+/// One statement on its way to a result: the future that the verbs return. Nothing happens before it is polled.
+///
+/// Dropping it abandons the statement: not sent yet, it never will be; sent, it runs, and its result is read and dropped.
+#[must_use = "a query does nothing before it is awaited"]
+pub struct Query<'a, T> {
     pool: &'a Pool,
     sql: &'a str,
     parameters: Parameters<'a>,
     read: Read<T>,
+    idempotent: bool,
     stage: Stage<'a>,
+}
+
+/// A [`Query`] that is to be answered within a certain time.
+#[must_use = "a query does nothing before it is awaited"]
+#[derive(Debug)]
+pub struct TimedQuery<'a, T> {
+    query: Query<'a, T>,
+    deadline: Deadline,
 }
 
 enum Stage<'a> {
@@ -56,17 +70,68 @@ enum Stage<'a> {
     Done,
 }
 
-impl<'a, T> Ask<'a, T> {
-    pub(crate) fn new(pool: &'a Pool, sql: &'a str, parameters: Parameters<'a>, read: Read<T>) -> Ask<'a, T> {
-        Ask { pool, sql, parameters, read, stage: Stage::Begun }
+impl<'a, T> Query<'a, T> {
+    pub(crate) fn new(pool: &'a Pool, sql: &'a str, parameters: Parameters<'a>, read: Read<T>) -> Query<'a, T> {
+        Query { pool, sql, parameters, read, idempotent: false, stage: Stage::Begun }
+    }
+
+    /// It may run twice: if its connection is lost after it was sent, it is sent once more, on another one. Without this
+    /// such a loss is an error with [`was_sent`](Error::was_sent). In a lease nothing is sent twice.
+    ///
+    /// ```no_run
+    /// # async fn example(pool: cenote_mysql::Pool) -> Result<(), cenote_mysql::Error> {
+    /// let row = pool.query_one("select name from item where id = ?", &[&42]).idempotent().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn idempotent(mut self) -> Query<'a, T> {
+        self.idempotent = true;
+        self
+    }
+
+    /// It is to be answered within `limit` from its first poll on; else it ends with an error that
+    /// [`is_timeout`](Error::is_timeout). On a pool that abandons it: the server's own limit (`max_execution_time`, on
+    /// MariaDB `max_statement_time`) stops the work. In a lease or transaction the server is asked to stop it.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(pool: cenote_mysql::Pool) -> Result<(), cenote_mysql::Error> {
+    /// let rows = pool.query("select name from item", &[]).timeout(Duration::from_millis(200)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn timeout(self, limit: Duration) -> TimedQuery<'a, T> {
+        TimedQuery { query: self, deadline: Deadline::new(limit) }
     }
 
     fn unusual(&self, answered: Option<(Arc<Statement>, Answered<MySql>)>) -> Stage<'a> {
-        Stage::Unusual(Box::pin(self.pool.ask_unusual(self.sql, self.parameters, answered)))
+        Stage::Unusual(Box::pin(self.pool.ask_unusual(self.sql, self.parameters, self.idempotent, answered)))
     }
 }
 
-impl<T> Future for Ask<'_, T> {
+impl<T> fmt::Debug for Query<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Not the values of the parameters.
+        f.debug_struct("Query").field("sql", &self.sql).finish_non_exhaustive()
+    }
+}
+
+impl<T> Future for TimedQuery<'_, T> {
+    type Output = Result<T, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, Error>> {
+        let TimedQuery { query, deadline } = self.get_mut();
+        if let Poll::Ready(result) = Pin::new(&mut *query).poll(cx) {
+            return Poll::Ready(result);
+        }
+        deadline.poll(cx, query.pool.machine()).map(|overdue| {
+            query.stage = Stage::Done;
+            Err(overdue.into())
+        })
+    }
+}
+
+impl<T> Future for Query<'_, T> {
     type Output = Result<T, Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, Error>> {
@@ -78,7 +143,7 @@ impl<T> Future for Ask<'_, T> {
                     let signature = value::signature(ask.parameters);
                     ask.stage = match ask.pool.language().statements.recall(ask.sql, signature.as_slice()) {
                         Some(statement) if statement.effect.is_none() => {
-                            Stage::Known { statement, flight: Flight::default() }
+                            Stage::Known { statement, flight: Flight::default().idempotent(ask.idempotent) }
                         }
                         _ => ask.unusual(None),
                     };
@@ -115,6 +180,7 @@ impl Pool {
         &self,
         sql: &str,
         parameters: Parameters<'_>,
+        idempotent: bool,
         mut answered: Option<(Arc<Statement>, Answered<MySql>)>,
     ) -> Result<Asked, Error> {
         let signature = value::signature(parameters);
@@ -127,6 +193,7 @@ impl Pool {
                     let max_allowed_packet = self.language().max_allowed_packet();
                     let encode = |out: &mut BytesMut| statement.encode(sql, parameters, max_allowed_packet, out);
                     let preparation = statement.preparation.as_ref();
+                    let flight = flight.idempotent(idempotent);
                     let answered = self.machine().run_flight(flight, preparation.as_slice(), encode).await?;
                     (statement, answered)
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::ask::{Ask, Parameters};
+use crate::ask::{Parameters, Query};
 use crate::error::Error;
 use crate::firewall;
 use crate::pool::Pool;
@@ -55,12 +55,8 @@ impl ResultSet {
 
 impl Pool {
     /// See `call` of a lease: on a shared connection it is refused.
-    pub(crate) fn call<'a>(
-        &'a self,
-        sql: &'a str,
-        parameters: Parameters<'a>,
-    ) -> impl Future<Output = Result<Vec<ResultSet>, Error>> + Send + 'a {
-        Ask::new(self, sql, parameters, all_results)
+    pub(crate) fn call<'a>(&'a self, sql: &'a str, parameters: Parameters<'a>) -> Query<'a, Vec<ResultSet>> {
+        Query::new(self, sql, parameters, all_results)
     }
 
     pub(crate) async fn call_text(&self, sql: &str) -> Result<Vec<ResultSet>, Error> {

@@ -17,7 +17,8 @@ use crate::settings::SettingsError;
 /// | [`is_server`](Error::is_server) | the server refused the statement or the log-in | read [`code`](Error::code) |
 /// | [`is_caller`](Error::is_caller) | this call: wrong type, wrong count, wrong settings | mend the program |
 /// | [`is_network`](Error::is_network) | the network, or the server went away | see [`was_sent`](Error::was_sent) |
-/// | [`is_timeout`](Error::is_timeout) | nobody in particular: no room in time | try later |
+/// | [`is_timeout`](Error::is_timeout) | nobody in particular: no room, or no answer, in time | try later |
+/// | [`is_transaction_lost`](Error::is_transaction_lost) | the server has ended the transaction | begin it anew |
 /// | [`is_peer`](Error::is_peer) | what is at the other end does not keep to the protocol | look what is there |
 /// | [`is_closed`](Error::is_closed) | the pool was closed | open it |
 ///
@@ -95,10 +96,11 @@ impl Error {
         matches!(*self.0, Kind::Pool { failure: Failure::Lost { .. }, .. })
     }
 
-    /// There was no room on any connection in time, or too many callers were waiting for it already.
+    /// There was no room on any connection in time, or too many callers were waiting for it already, or there was no answer
+    /// within the time given for it.
     pub fn is_timeout(&self) -> bool {
-        use Failure::{AcquireTimeout, TooManyWaiters};
-        matches!(*self.0, Kind::Pool { failure: AcquireTimeout(_) | TooManyWaiters { .. }, .. })
+        use Failure::{AcquireTimeout, Overdue, TooManyWaiters};
+        matches!(*self.0, Kind::Pool { failure: AcquireTimeout(_) | TooManyWaiters { .. } | Overdue { .. }, .. })
     }
 
     /// The other end broke the protocol. Where that cost the connection, it is lost too
@@ -116,6 +118,12 @@ impl Error {
         matches!(*self.0, Kind::Pool { failure: Failure::Closed, .. })
     }
 
+    /// The server has ended the transaction by itself; the statement was not sent. After a deadlock nothing of the
+    /// transaction is left to be undone; after a procedure that commits, what it had done stays.
+    pub fn is_transaction_lost(&self) -> bool {
+        matches!(*self.0, Kind::Pool { failure: Failure::NoTransaction, .. })
+    }
+
     /// Of a query that asks for one row: there was none, or there were more.
     pub fn is_row_count(&self) -> bool {
         matches!(*self.0, Kind::RowCount(_))
@@ -127,7 +135,9 @@ impl Error {
     pub fn was_sent(&self) -> Option<bool> {
         match &*self.0 {
             Kind::Pool { failure: Failure::Lost { sent, .. }, .. } => Some(*sent),
-            Kind::Pool { failure: Failure::ReplyTooLarge { .. }, .. } => Some(true),
+            Kind::Pool { failure: Failure::ReplyTooLarge { .. } | Failure::Overdue { .. }, .. } => Some(true),
+            // What was to be told is not a statement.
+            Kind::Pool { failure: Failure::NotCancelled(_), .. } => None,
             Kind::Pool { .. } => Some(false),
             _ => None,
         }

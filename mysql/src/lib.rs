@@ -52,6 +52,7 @@ pub mod value;
 mod verbs;
 mod wire;
 
+pub use ask::{Query, TimedQuery};
 pub use call::ResultSet;
 pub use cenote_pool::{LaneStats, LeaseStats, PoolStats};
 pub use error::Error;

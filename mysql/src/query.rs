@@ -1,12 +1,11 @@
 //! The verbs: `query`, `query_one`, `query_opt`, `query_as`, `query_text`, `execute`.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
-use crate::ask::{Ask, Parameters};
+use crate::ask::{Parameters, Query};
 use crate::error::Error;
 use crate::firewall;
 use crate::from_row::FromRow;
@@ -64,12 +63,8 @@ impl Pool {
     /// # Errors
     ///
     /// See [`Error`].
-    pub fn query<'a>(
-        &'a self,
-        sql: &'a str,
-        parameters: Parameters<'a>,
-    ) -> impl Future<Output = Result<Vec<Row>, Error>> + Send + 'a {
-        Ask::new(self, sql, parameters, all_rows)
+    pub fn query<'a>(&'a self, sql: &'a str, parameters: Parameters<'a>) -> Query<'a, Vec<Row>> {
+        Query::new(self, sql, parameters, all_rows)
     }
 
     /// Runs a query that returns exactly one row.
@@ -77,12 +72,8 @@ impl Pool {
     /// # Errors
     ///
     /// Also when there is no row, or more than one.
-    pub fn query_one<'a>(
-        &'a self,
-        sql: &'a str,
-        parameters: Parameters<'a>,
-    ) -> impl Future<Output = Result<Row, Error>> + Send + 'a {
-        Ask::new(self, sql, parameters, exactly_one_row)
+    pub fn query_one<'a>(&'a self, sql: &'a str, parameters: Parameters<'a>) -> Query<'a, Row> {
+        Query::new(self, sql, parameters, exactly_one_row)
     }
 
     /// Runs a query that returns at most one row.
@@ -90,12 +81,8 @@ impl Pool {
     /// # Errors
     ///
     /// Also when there is more than one row.
-    pub fn query_opt<'a>(
-        &'a self,
-        sql: &'a str,
-        parameters: Parameters<'a>,
-    ) -> impl Future<Output = Result<Option<Row>, Error>> + Send + 'a {
-        Ask::new(self, sql, parameters, one_row)
+    pub fn query_opt<'a>(&'a self, sql: &'a str, parameters: Parameters<'a>) -> Query<'a, Option<Row>> {
+        Query::new(self, sql, parameters, one_row)
     }
 
     /// Runs a query and makes a value of each row.
@@ -110,12 +97,8 @@ impl Pool {
     /// # Errors
     ///
     /// Also when a row does not fit `T`.
-    pub fn query_as<'a, T: FromRow + 'a>(
-        &'a self,
-        sql: &'a str,
-        parameters: Parameters<'a>,
-    ) -> impl Future<Output = Result<Vec<T>, Error>> + Send + 'a {
-        Ask::new(self, sql, parameters, values::<T>)
+    pub fn query_as<'a, T: FromRow + 'a>(&'a self, sql: &'a str, parameters: Parameters<'a>) -> Query<'a, Vec<T>> {
+        Query::new(self, sql, parameters, values::<T>)
     }
 
     /// Runs a statement and tells what it did; rows it returns are dropped.
@@ -132,12 +115,8 @@ impl Pool {
     /// # Errors
     ///
     /// See [`Error`].
-    pub fn execute<'a>(
-        &'a self,
-        sql: &'a str,
-        parameters: Parameters<'a>,
-    ) -> impl Future<Output = Result<Executed, Error>> + Send + 'a {
-        Ask::new(self, sql, parameters, executed)
+    pub fn execute<'a>(&'a self, sql: &'a str, parameters: Parameters<'a>) -> Query<'a, Executed> {
+        Query::new(self, sql, parameters, executed)
     }
 
     /// Runs a statement without preparing it: one round trip also for the first use, and rows in the text protocol. For

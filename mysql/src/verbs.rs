@@ -13,7 +13,7 @@ macro_rules! verbs {
             &'q self,
             sql: &'q str,
             parameters: &'q [&'q (dyn crate::value::ToValue + Sync)],
-        ) -> impl Future<Output = Result<Vec<crate::Row>, crate::Error>> + Send + 'q {
+        ) -> crate::Query<'q, Vec<crate::Row>> {
             self.session().query(sql, parameters)
         }
 
@@ -26,7 +26,7 @@ macro_rules! verbs {
             &'q self,
             sql: &'q str,
             parameters: &'q [&'q (dyn crate::value::ToValue + Sync)],
-        ) -> impl Future<Output = Result<crate::Row, crate::Error>> + Send + 'q {
+        ) -> crate::Query<'q, crate::Row> {
             self.session().query_one(sql, parameters)
         }
 
@@ -39,7 +39,7 @@ macro_rules! verbs {
             &'q self,
             sql: &'q str,
             parameters: &'q [&'q (dyn crate::value::ToValue + Sync)],
-        ) -> impl Future<Output = Result<Option<crate::Row>, crate::Error>> + Send + 'q {
+        ) -> crate::Query<'q, Option<crate::Row>> {
             self.session().query_opt(sql, parameters)
         }
 
@@ -52,7 +52,7 @@ macro_rules! verbs {
             &'q self,
             sql: &'q str,
             parameters: &'q [&'q (dyn crate::value::ToValue + Sync)],
-        ) -> impl Future<Output = Result<Vec<T>, crate::Error>> + Send + 'q {
+        ) -> crate::Query<'q, Vec<T>> {
             self.session().query_as(sql, parameters)
         }
 
@@ -77,7 +77,7 @@ macro_rules! verbs {
             &'q self,
             sql: &'q str,
             parameters: &'q [&'q (dyn crate::value::ToValue + Sync)],
-        ) -> impl Future<Output = Result<crate::Executed, crate::Error>> + Send + 'q {
+        ) -> crate::Query<'q, crate::Executed> {
             self.session().execute(sql, parameters)
         }
 
@@ -101,7 +101,7 @@ macro_rules! verbs {
             &'q self,
             sql: &'q str,
             parameters: &'q [&'q (dyn crate::value::ToValue + Sync)],
-        ) -> impl Future<Output = Result<Vec<crate::ResultSet>, crate::Error>> + Send + 'q {
+        ) -> crate::Query<'q, Vec<crate::ResultSet>> {
             self.session().call(sql, parameters)
         }
 
