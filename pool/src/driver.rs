@@ -29,6 +29,7 @@ use crate::pool::Inner;
 use crate::prepared::Prepared;
 use crate::socket::Socket;
 use crate::tenancy::Tenant;
+use crate::trace;
 
 /// A reply that is not whole yet is checked for a caller who still waits for it once it is this large.
 const ABANDONED_CHECK_BYTES: usize = 64 * 1024;
@@ -351,6 +352,7 @@ impl<L: Language> Driver<L> {
                     self.settled = settled;
                     if !settled && !self.leased {
                         self.pool.counters.quarantines.add(1);
+                        trace::quarantined(self.lane.number);
                         result = Err(LossCause::Quarantined);
                         break;
                     }
@@ -463,6 +465,7 @@ impl<L: Language> Driver<L> {
         if by_peer && let Some(inbound) = &mut self.inbound {
             inbound.lost(self.lane.depth());
         }
+        trace::connection_lost(self.lane.number, self.lane.depth(), &cause);
         // First out of the list, so that nobody who is woken here chooses this lane again.
         self.pool.remove_lane(&self.lane);
         let loss = Arc::new(Loss { farewell: self.farewell.take(), cause });

@@ -34,6 +34,7 @@ use crate::pool::{Growth, Inner, Pool};
 use crate::route::Nearness;
 use crate::stats::LeaseStats;
 use crate::tenancy::{Tenancy, Tenant};
+use crate::trace;
 
 /// Who waits for a lease looks so often whether one can be had of which nobody has told.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
@@ -107,8 +108,9 @@ impl<L: Language> Leases<L> {
     }
 
     /// The lane has ended.
-    pub(crate) fn remove(&mut self, lane: &Arc<Lane<L>>) {
-        self.held.retain(|holder| !Arc::ptr_eq(&holder.lane, lane));
+    pub(crate) fn remove(&mut self, lane: &Arc<Lane<L>>) -> Option<Holder<L>> {
+        let place = self.held.iter().position(|holder| Arc::ptr_eq(&holder.lane, lane))?;
+        Some(self.held.remove(place))
     }
 
     /// Everybody who waits is told; to be called when the lock is released.
@@ -156,7 +158,11 @@ impl<L: Language> Pool<L> {
         location: &'static Location<'static>,
     ) -> impl Future<Output = Result<Lease<L>, Failure>> + Send + use<L> {
         let pool = self.clone();
-        async move { pool.lease_for(location).await }
+        async move {
+            let lease = pool.lease_for(location).await?;
+            trace::leased(lease.lane.number, location);
+            Ok(lease)
+        }
     }
 
     async fn lease_for(self, location: &'static Location<'static>) -> Verdict<L> {
@@ -366,7 +372,7 @@ impl<L: Language> Inner<L> {
         if shared.tenancy.tenant != tenant {
             return;
         }
-        growth.leases.remove(lane);
+        let holder = growth.leases.remove(lane);
         if !shared.pipeline.is_open() {
             // Its driver ends it.
             return;
@@ -376,13 +382,17 @@ impl<L: Language> Inner<L> {
         lane.publish(&shared);
         drop(shared);
         self.list(lane);
-        if self.closing.load(Ordering::SeqCst) {
-            drop(growth);
+        let closing = self.closing.load(Ordering::SeqCst);
+        let offered = !closing && self.offer(&mut growth, lane);
+        drop(growth);
+        if let Some(holder) = holder {
+            let held = Duration::from_micros(self.now_us().saturating_sub(holder.since_us));
+            trace::lease_returned(lane.number, holder.owner.location, held);
+        }
+        if closing {
             lane.drain(AfterDrain::Close);
             return;
         }
-        let offered = self.offer(&mut growth, lane);
-        drop(growth);
         if !offered {
             self.grant();
         }

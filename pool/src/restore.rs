@@ -17,6 +17,7 @@ use crate::language::Language;
 use crate::pipeline::Outcome;
 use crate::pool::Inner;
 use crate::tenancy::Tenant;
+use crate::trace;
 
 /// What is not clean after so long is closed.
 const RESTORE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -34,10 +35,12 @@ pub(crate) fn begin<L: Language>(pool: Arc<Inner<L>>, lane: Arc<Lane<L>>, tenant
         match within(RESTORE_TIMEOUT, restore(&pool, &lane, tenant)).await {
             Some(Some(())) => {
                 pool.counters.leases_restored.add(1);
+                trace::lease_restored(lane.number);
                 pool.give_back(&lane, tenant);
             }
             Some(None) | None => {
                 pool.counters.leases_closed.add(1);
+                trace::lease_closed(lane.number);
                 lane.kill(LossCause::LeaseEnded);
             }
         }

@@ -30,6 +30,7 @@ use crate::language::{Language, Preparation, StatementId};
 use crate::pipeline::{Outcome, Refusal};
 use crate::pool::{Inner, Pool};
 use crate::submit::NoRoom;
+use crate::trace;
 use crate::waiters::Place;
 
 /// How often a statement is moved to another lane because its own was lost before any byte of it had left. A server
@@ -247,12 +248,14 @@ impl<L: Language> Flight<L> {
             }
             Outcome::Lost { sent: false, .. } if !leased && self.resubmits < RESUBMITS_MAX => {
                 inner.counters.resubmits.add(1);
+                trace::sent_again(origin.lane.number, false);
                 self.resubmits += 1;
                 self.stage = Stage::Start;
                 return None;
             }
             Outcome::Lost { sent: true, .. } if !leased && std::mem::take(&mut self.repeats) => {
                 inner.counters.repeats.add(1);
+                trace::sent_again(origin.lane.number, true);
                 self.stage = Stage::Start;
                 return None;
             }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use cenote_pool::{Answered, Lookup};
+use cenote_pool::{Answered, Lookup, trace};
 use postgres_types::{ToSql, Type};
 
 use crate::ask::Query;
@@ -306,6 +306,7 @@ fn all_rows(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<
         Ok(())
     })?;
     reply::finish(&mut reader)?;
+    trace::rows(rows.len() as u64);
     Ok(rows)
 }
 
@@ -317,7 +318,9 @@ fn affected(pool: &Pool, _: Arc<Statement>, reply: Bytes) -> Result<u64, Error> 
     let mut reader = Reader::new(pool, &reply);
     let tag = reply::rows(&mut reader, |_| Ok(()))?;
     reply::finish(&mut reader)?;
-    Ok(backend::rows_affected(tag))
+    let count = backend::rows_affected(tag);
+    trace::rows(count);
+    Ok(count)
 }
 
 fn exactly_one_row(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Row, Error> {
@@ -334,5 +337,6 @@ fn one_row(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Optio
         if more { Err(Error::row_count(MORE_ROWS)) } else { Ok(()) }
     })?;
     reply::finish(&mut reader)?;
+    trace::rows(u64::from(found.is_some()));
     found.map(|body| Row::new(reply, body, statement)).transpose()
 }
