@@ -2,7 +2,7 @@
 # Servers that are up already are used when their addresses are given: POSTGRES_URL=... MYSQL_URL=... make test
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test bench servers down
+.PHONY: help demo test soak bench servers down
 
 with_addresses = addresses=$$(scripts/servers env) && eval "$$addresses" &&
 
@@ -32,6 +32,12 @@ test: ## every test, on real servers
 	else \
 		cargo test --workspace --no-fail-fast; \
 	fi
+
+SECONDS ?= 60
+
+soak: ## a minute of drops, kills, cuts and restarts, and then the books; SECONDS=600 ARGS="postgres --seed 7"
+	scripts/servers up
+	cargo run --quiet -p cenote-tests --bin soak -- --seconds $(SECONDS) $(ARGS)
 
 bench: ## the driver benchmark; ARGS="--mysql --seconds 3 --json"
 	scripts/servers up postgres mysql

@@ -22,6 +22,7 @@ mod polls;
 mod private_server;
 mod proxy;
 pub mod scripted;
+pub mod soak;
 mod stage;
 mod tls_server;
 mod wait;
