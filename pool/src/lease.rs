@@ -271,12 +271,16 @@ impl<L: Language> Inner<L> {
         if growth.leases.held.len() >= self.leases_max() || (!others && self.waiters.present() > 0) {
             return false;
         }
-        while let Some(Waiting { owner, sender, .. }) = growth.leases.waiting.pop_front() {
-            if sender.is_closed() {
+        while let Some(waiting) = growth.leases.waiting.pop_front() {
+            if waiting.sender.is_closed() {
                 continue;
             }
-            let Some(lease) = self.take(growth, lane, owner) else { return false };
-            match sender.send(Ok(lease)) {
+            let Some(lease) = self.take(growth, lane, waiting.owner.clone()) else {
+                // Somebody was quicker to use the lane.
+                growth.leases.waiting.push_front(waiting);
+                return false;
+            };
+            match waiting.sender.send(Ok(lease)) {
                 Ok(()) => return true,
                 // He gave up in this very moment. Nothing has been done on it: it is public again.
                 Err(unheard) => self.undo(growth, unheard),
