@@ -440,6 +440,12 @@ impl<L: Language> Lease<L> {
         self.lane.lock().tenancy.has_begun()
     }
 
+    /// What became of the connection, if it was lost.
+    pub fn loss(&self) -> Option<Failure> {
+        let loss = self.lane.lock().lost.clone()?;
+        Some(Failure::Lost { sent: false, loss })
+    }
+
     /// Whether the server says that a transaction is open.
     pub fn is_in_transaction(&self) -> bool {
         !self.lane.lock().tenancy.settled

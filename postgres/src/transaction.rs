@@ -199,7 +199,8 @@ impl<'a> Transaction<'a> {
         }
         let lost = self.lease().machine().has_lost_its_transaction();
         if !self.begun() {
-            return Ok(());
+            // Whatever was to be done could not even be sent if the connection is gone.
+            return self.lease().machine().loss().map_or(Ok(()), |failure| Err(failure.into()));
         }
         if lost {
             return Err(Failure::NoTransaction.into());
