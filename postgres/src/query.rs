@@ -140,11 +140,13 @@ impl Pool {
                 },
                 Lookup::Learn(learning) => {
                     let mut first_reply = None;
+                    // Nobody waits behind what else a lease does.
+                    let learning = (!self.is_leased()).then_some(learning);
                     let lesson = self.learn_by_running(sql, &types, &values, &mut first_reply).await;
                     // What went wrong with this run says nothing to those who wait to run it with values of their own.
-                    let statement = match self.is_leased() {
-                        true => lesson.and_then(|statement| learning.finish(Ok(statement)))?,
-                        false => tell(learning, lesson)?,
+                    let statement = match learning {
+                        None => self.share(sql, &types, lesson?)?,
+                        Some(learning) => tell(learning, lesson)?,
                     };
                     match first_reply {
                         Some(reply) => return Ok((statement, reply)),

@@ -55,9 +55,11 @@ impl Pool {
                     }
                     return Ok(statement);
                 }
-                // What holds in a session of its own need not hold for others, nor the other way round.
+                // What holds in a session of its own need not hold for others, nor the other way round; nor does anybody wait
+                // behind what else a lease does.
                 Lookup::Learn(learning) if self.is_leased() => {
-                    return self.learn(sql, types).await.and_then(|statement| learning.finish(Ok(statement)));
+                    drop(learning);
+                    return self.share(sql, types, self.learn(sql, types).await?);
                 }
                 Lookup::Wait(_) if self.is_leased() => return self.learn(sql, types).await.map(Arc::new),
                 Lookup::Learn(learning) => {
@@ -69,6 +71,14 @@ impl Pool {
                     }
                 }
             }
+        }
+    }
+
+    /// Has all know what a lease has learned, unless somebody knows it by now.
+    pub(crate) fn share(&self, sql: &str, types: &[Type], statement: Statement) -> Result<Arc<Statement>, Error> {
+        match self.language().statements.look_up(sql, &signature(types)) {
+            Lookup::Learn(learning) => learning.finish(Ok(statement)),
+            Lookup::Known(_) | Lookup::Wait(_) => Ok(Arc::new(statement)),
         }
     }
 
