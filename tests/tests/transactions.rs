@@ -1,18 +1,43 @@
 //! Transactions on connections of their own: all or nothing, whoever vanishes, and nobody else ever in them.
 
-use cenote_postgres::{Error, Pool};
-use cenote_tests::{OwnSchema, open, wait_until};
+use cenote_postgres::types::{ToSql, Type};
+use cenote_postgres::{Error, IsolationLevel, Pool, SqlState, Transaction, TransactionOptions};
+use cenote_tests::{Admin, Direction, OwnSchema, Proxy, drop_after_polls, must_end, open, postgres_url, wait_until};
+use futures_util::future::join_all;
+
+const INSERT: &str = "insert into account values ($1, 0)";
 
 async fn accounts(test: &str) -> (OwnSchema, Pool) {
     let schema = OwnSchema::create(test).await;
     let pool = open(schema.settings().pool_size(4));
+    fill(&pool).await;
+    (schema, pool)
+}
+
+async fn fill(pool: &Pool) {
     pool.execute("create table account(id int primary key, balance bigint not null)", &[]).await.unwrap();
     pool.execute("insert into account values (1, 100), (2, 100)", &[]).await.unwrap();
-    (schema, pool)
 }
 
 async fn balance(pool: &Pool, id: i32) -> i64 {
     pool.query_one("select balance from account where id = $1", &[&id]).await.unwrap().get(0).unwrap()
+}
+
+async fn ids(pool: &Pool) -> Vec<i32> {
+    pool.query_as::<(i32,)>("select id from account order by id", &[])
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|(id,)| id)
+        .collect()
+}
+
+async fn all_leases_are_back(pool: &Pool) {
+    wait_until("all leases are back", async || pool.stats().leases.is_empty()).await;
+}
+
+fn is_refused_for(error: &Error, words: &str) {
+    assert!(error.is_caller() && error.code().is_none() && error.to_string().contains(words), "{words:?}: {error}");
 }
 
 #[tokio::test]
@@ -32,5 +57,530 @@ async fn what_is_committed_stays_and_what_is_not_does_not() {
     drop(tx);
     assert_eq!((balance(&pool, 1).await, balance(&pool, 2).await), (90, 110));
     let _: Result<(), Error> = pool.begin().await.unwrap().commit().await;
-    wait_until("all leases are back", async || pool.stats().leases.is_empty()).await;
+    all_leases_are_back(&pool).await;
+}
+
+/// Every verb runs in the transaction, also one whose text nobody knew.
+#[tokio::test]
+async fn every_verb_runs_inside() {
+    let (_schema, pool) = accounts("every_verb").await;
+    let tx = pool.begin().await.unwrap();
+    tx.execute(INSERT, &[&3]).await.unwrap();
+    assert_eq!(tx.query("select id from account", &[]).await.unwrap().len(), 3);
+    assert_eq!(tx.query_one("select count(*) from account", &[]).await.unwrap().get::<_, i64>(0).unwrap(), 3);
+    assert!(tx.query_opt("select 1 from account where id = $1", &[&3]).await.unwrap().is_some());
+    assert_eq!(tx.query_as::<(i32,)>("select id from account order by id desc", &[]).await.unwrap()[0], (3,));
+    let typed: &[(&(dyn ToSql + Sync), Type)] = &[(&3, Type::INT4)];
+    assert_eq!(tx.query_typed("select 1 from account where id = $1", typed).await.unwrap().len(), 1);
+    let results = tx.batch().add(INSERT, &[&4]).add("select count(*) from account", &[]).run().await.unwrap();
+    assert_eq!(results[1].rows()[0].get::<_, i64>(0).unwrap(), 4);
+    assert_eq!(ids(&pool).await, [1, 2], "all of it inside");
+    tx.rollback().await.unwrap();
+    assert_eq!(ids(&pool).await, [1, 2]);
+    all_leases_are_back(&pool).await;
+}
+
+/// BEGIN travels with the first statement, and what never began is not ended.
+#[tokio::test]
+async fn a_transaction_costs_a_round_trip_for_each_statement_and_one_for_its_commit() {
+    let schema = OwnSchema::create("round_trips").await;
+    let proxy = Proxy::start(&postgres_url());
+    let pool = open(proxy.through(schema.settings()).pool_size(1));
+    fill(&pool).await;
+    let update = "update account set balance = balance + 1 where id = $1";
+    pool.execute(update, &[&1]).await.unwrap();
+    const SYNC: &[u8] = b"S\0\0\0\x04";
+    proxy.count(Direction::ToServer, SYNC);
+    proxy.count(Direction::ToServer, b"begin");
+    let cost = async |what: &str, expected: u64| {
+        let stats = pool.stats();
+        let bytes = proxy.bytes(Direction::ToServer);
+        let syncs = proxy.counted(Direction::ToServer, SYNC);
+        (what.to_owned(), expected, stats.writes, stats.replies, bytes, syncs)
+    };
+    let check = async |before: (String, u64, u64, u64, u64, usize)| {
+        let (what, expected, writes, replies, bytes, syncs) = before;
+        let stats = pool.stats();
+        assert_eq!(stats.writes - writes, expected, "writes of {what}");
+        assert_eq!(stats.replies - replies, expected, "replies to {what}");
+        assert_eq!(proxy.counted(Direction::ToServer, SYNC) - syncs, expected as usize, "round trips of {what}");
+        if expected == 0 {
+            assert_eq!(proxy.bytes(Direction::ToServer), bytes, "bytes sent for {what}");
+        }
+        assert!(stats.leases.is_empty(), "it is back at once: {stats:?}");
+    };
+
+    let before = cost("begin, one statement, commit", 2).await;
+    let tx = pool.begin().await.unwrap();
+    tx.execute(update, &[&1]).await.unwrap();
+    tx.commit().await.unwrap();
+    check(before).await;
+    assert_eq!(proxy.counted(Direction::ToServer, b"begin"), 1);
+
+    let before = cost("begin, three statements at once, commit", 4).await;
+    let stats = pool.stats();
+    let tx = pool.begin().await.unwrap();
+    let (one, two, three) =
+        tokio::join!(tx.execute(update, &[&1]), tx.execute(update, &[&2]), tx.execute(update, &[&1]));
+    (one.unwrap(), two.unwrap(), three.unwrap());
+    assert_eq!(pool.stats().writes - stats.writes, 1, "they share a write, and BEGIN is in it");
+    tx.commit().await.unwrap();
+    assert_eq!(pool.stats().writes - stats.writes, 2);
+    assert_eq!(pool.stats().replies - stats.replies, before.1);
+
+    let before = cost("begin, commit", 0).await;
+    pool.begin().await.unwrap().commit().await.unwrap();
+    check(before).await;
+    let before = cost("begin, rollback", 0).await;
+    pool.begin().await.unwrap().rollback().await.unwrap();
+    check(before).await;
+    let before = cost("begin, dropped", 0).await;
+    drop(pool.begin().await.unwrap());
+    check(before).await;
+    let before = cost("a lease", 0).await;
+    drop(pool.lease().await.unwrap());
+    check(before).await;
+    let before = cost("a lease with a statement", 1).await;
+    let lease = pool.lease().await.unwrap();
+    lease.execute(update, &[&1]).await.unwrap();
+    drop(lease);
+    check(before).await;
+    assert_eq!((pool.stats().connects, pool.stats().leases_restored), (1, 0));
+}
+
+#[tokio::test]
+async fn a_hundred_statements_at_once_are_pipelined_in_their_order() {
+    let (_schema, pool) = accounts("pipelined").await;
+    let append = "insert into account select $1, coalesce(max(id), 0) from account";
+    pool.execute(append, &[&10]).await.unwrap();
+    for in_transaction in [false, true] {
+        pool.execute("truncate account", &[]).await.unwrap();
+        let mut lease = pool.lease().await.unwrap();
+        // Known on this connection.
+        lease.execute(append, &[&0]).await.unwrap();
+        let before = pool.stats();
+        if in_transaction {
+            let tx = lease.begin();
+            let outcomes = join_all((1..=100).map(|id| {
+                let tx = &tx;
+                async move { tx.execute(append, &[&id]).await }
+            }));
+            assert!(outcomes.await.into_iter().all(|outcome| outcome.unwrap() == 1));
+            assert_eq!(pool.stats().writes - before.writes, 1, "one write for all");
+            tx.commit().await.unwrap();
+        } else {
+            let lease = &lease;
+            let outcomes = join_all((1..=100).map(|id| async move { lease.execute(append, &[&id]).await }));
+            assert!(outcomes.await.into_iter().all(|outcome| outcome.unwrap() == 1));
+            assert_eq!(pool.stats().writes - before.writes, 1, "one write for all");
+        }
+        drop(lease);
+        let rows = pool.query_as::<(i32, i64)>("select id, balance from account order by id", &[]).await.unwrap();
+        let expected: Vec<_> = (0..=100).map(|id: i32| (id, i64::from((id - 1).max(0)))).collect();
+        assert_eq!(rows, expected, "each saw the one before it");
+    }
+}
+
+#[tokio::test]
+async fn a_failed_statement_makes_the_commit_an_error_and_nothing_stays() {
+    let (_schema, pool) = accounts("failed").await;
+    let tx = pool.begin().await.unwrap();
+    tx.execute(INSERT, &[&3]).await.unwrap();
+    let error = tx.execute(INSERT, &[&3]).await.unwrap_err();
+    assert_eq!(error.code(), Some(SqlState::UNIQUE_VIOLATION), "{error}");
+    let error = tx.execute(INSERT, &[&4]).await.unwrap_err();
+    assert_eq!(error.code(), Some(SqlState::IN_FAILED_SQL_TRANSACTION), "{error}");
+    let error = tx.commit().await.unwrap_err();
+    is_refused_for(&error, "rolled back");
+    assert_eq!(ids(&pool).await, [1, 2]);
+
+    // The same when all of them were on their way at once: what follows the one that fails does not happen.
+    let tx = pool.begin().await.unwrap();
+    let outcomes = join_all([3, 1, 4, 5].map(|id| {
+        let tx = &tx;
+        async move { tx.execute(INSERT, &[&id]).await }
+    }));
+    let codes: Vec<_> =
+        outcomes.await.into_iter().map(|outcome| outcome.err().and_then(|error| error.code())).collect();
+    let failed = Some(SqlState::IN_FAILED_SQL_TRANSACTION);
+    assert_eq!(codes, [None, Some(SqlState::UNIQUE_VIOLATION), failed, failed]);
+    is_refused_for(&tx.commit().await.unwrap_err(), "rolled back");
+    assert_eq!(ids(&pool).await, [1, 2]);
+
+    // And when it was the very first, which took BEGIN along.
+    let tx = pool.begin().await.unwrap();
+    tx.execute(INSERT, &[&1]).await.unwrap_err();
+    is_refused_for(&tx.commit().await.unwrap_err(), "rolled back");
+    all_leases_are_back(&pool).await;
+    assert_eq!((pool.stats().connections_lost, pool.stats().quarantines), (0, 0));
+}
+
+/// What is checked when it ends.
+#[tokio::test]
+async fn a_commit_that_the_server_refuses_is_the_servers_error() {
+    let (_schema, pool) = accounts("deferred").await;
+    pool.execute("create table owner(account int references account deferrable initially deferred)", &[])
+        .await
+        .unwrap();
+    let tx = pool.begin().await.unwrap();
+    tx.execute("insert into owner values (99)", &[]).await.unwrap();
+    let error = tx.commit().await.unwrap_err();
+    assert_eq!(error.code(), Some(SqlState::FOREIGN_KEY_VIOLATION), "{error}");
+    assert!(pool.query("select 1 from owner", &[]).await.unwrap().is_empty());
+    all_leases_are_back(&pool).await;
+}
+
+/// pg-promise 625: a text with NUL within a transaction.
+#[tokio::test]
+async fn a_value_that_the_server_cannot_read_leaves_a_clean_connection() {
+    let (_schema, pool) = accounts("nul").await;
+    let admin = Admin::connect().await;
+    for first in [true, false] {
+        let tx = pool.begin().await.unwrap();
+        if !first {
+            tx.execute(INSERT, &[&3]).await.unwrap();
+        }
+        let error = tx.query("select $1::text", &[&"a\0b"]).await.unwrap_err();
+        assert!(error.is_server() || error.is_caller(), "{error}");
+        drop(tx);
+        all_leases_are_back(&pool).await;
+    }
+    assert_eq!(ids(&pool).await, [1, 2]);
+    let backends = admin.backends(&pool).await;
+    assert!(backends.iter().all(|backend| backend.state == "idle"), "{backends:?}");
+    assert_eq!((pool.stats().connections_lost, pool.stats().leases_closed), (0, 0));
+}
+
+#[tokio::test]
+async fn savepoints_are_undone_by_themselves() {
+    let (_schema, pool) = accounts("savepoints").await;
+    let mut tx = pool.begin().await.unwrap();
+    tx.execute(INSERT, &[&10]).await.unwrap();
+
+    let kept = tx.savepoint().await.unwrap();
+    kept.execute(INSERT, &[&11]).await.unwrap();
+    kept.commit().await.unwrap();
+
+    let undone = tx.savepoint().await.unwrap();
+    undone.execute(INSERT, &[&12]).await.unwrap();
+    undone.rollback().await.unwrap();
+
+    let dropped = tx.savepoint().await.unwrap();
+    dropped.execute(INSERT, &[&13]).await.unwrap();
+    drop(dropped);
+
+    // A statement fails within it, and the transaction goes on.
+    let failed = tx.savepoint().await.unwrap();
+    failed.execute(INSERT, &[&10]).await.unwrap_err();
+    failed.execute(INSERT, &[&14]).await.unwrap_err();
+    let error = failed.commit().await.unwrap_err();
+    assert_eq!(error.code(), Some(SqlState::IN_FAILED_SQL_TRANSACTION), "{error}");
+    tx.rollback().await.unwrap();
+    assert_eq!(ids(&pool).await, [1, 2]);
+
+    let mut tx = pool.begin().await.unwrap();
+    let failed = tx.savepoint().await.unwrap();
+    failed.execute(INSERT, &[&1]).await.unwrap_err();
+    failed.rollback().await.unwrap();
+    let failed = tx.savepoint().await.unwrap();
+    failed.execute(INSERT, &[&1]).await.unwrap_err();
+    drop(failed);
+
+    // Nested, and each of the inner ones ends otherwise.
+    let mut outer = tx.savepoint().await.unwrap();
+    outer.execute(INSERT, &[&20]).await.unwrap();
+    let mut middle = outer.savepoint().await.unwrap();
+    middle.execute(INSERT, &[&21]).await.unwrap();
+    let inner = middle.savepoint().await.unwrap();
+    inner.execute(INSERT, &[&22]).await.unwrap();
+    inner.commit().await.unwrap();
+    drop(middle);
+    let middle = outer.savepoint().await.unwrap();
+    middle.execute(INSERT, &[&23]).await.unwrap();
+    middle.commit().await.unwrap();
+    outer.commit().await.unwrap();
+    tx.execute(INSERT, &[&24]).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(ids(&pool).await, [1, 2, 20, 23, 24]);
+    all_leases_are_back(&pool).await;
+}
+
+/// A statement of a savepoint is on its way when both are dropped: it is undone, and the transaction goes on.
+#[tokio::test]
+async fn a_savepoint_dropped_in_mid_flight_is_undone() {
+    for in_flight_max in [128, 2, 1] {
+        let schema = OwnSchema::create("mid_flight").await;
+        let pool = open(schema.settings().pool_size(2).max_pipeline(in_flight_max));
+        fill(&pool).await;
+        pool.execute(INSERT, &[&3]).await.unwrap();
+        let mut tx = pool.begin().await.unwrap();
+        tx.execute(INSERT, &[&10]).await.unwrap();
+        let savepoint = tx.savepoint().await.unwrap();
+        let mut insert = Box::pin(savepoint.execute(INSERT, &[&11]));
+        assert!(futures_util::poll!(insert.as_mut()).is_pending());
+        drop(insert);
+        drop(savepoint);
+        let after = must_end("a statement behind", tx.execute(INSERT, &[&12])).await;
+        match after {
+            Ok(_) => {
+                tx.commit().await.unwrap();
+                assert_eq!(ids(&pool).await, [1, 2, 3, 10, 12], "with {in_flight_max} in flight at most");
+            }
+            // Where one statement at a time may be on its way the undoing could not be sent: then nothing may stay.
+            Err(error) if in_flight_max == 1 => {
+                assert!(!error.is_network(), "{error}");
+                tx.commit().await.unwrap_err();
+                assert_eq!(ids(&pool).await, [1, 2, 3]);
+            }
+            Err(error) => panic!("with {in_flight_max} in flight at most: {error}"),
+        }
+        all_leases_are_back(&pool).await;
+    }
+}
+
+#[tokio::test]
+async fn the_server_keeps_to_what_was_asked_for() {
+    let (_schema, pool) = accounts("options").await;
+    let show = async |options: TransactionOptions| {
+        let tx = pool.begin_with(options).await.unwrap();
+        let row = tx
+            .query_one(
+                "select current_setting('transaction_isolation') || ', ' || current_setting('transaction_read_only') \
+                 || ', ' || current_setting('transaction_deferrable')",
+                &[],
+            )
+            .await
+            .unwrap();
+        tx.commit().await.unwrap();
+        row.get::<_, String>(0).unwrap()
+    };
+    let options = TransactionOptions::new();
+    assert_eq!(show(options).await, "read committed, off, off");
+    let level = |level| options.isolation_level(level);
+    assert_eq!(show(level(IsolationLevel::ReadCommitted)).await, "read committed, off, off");
+    assert_eq!(show(level(IsolationLevel::RepeatableRead)).await, "repeatable read, off, off");
+    assert_eq!(show(level(IsolationLevel::Serializable)).await, "serializable, off, off");
+    assert_eq!(show(options.read_only(true)).await, "read committed, on, off");
+    let all = level(IsolationLevel::Serializable).read_only(true).deferrable(true);
+    assert_eq!(show(all).await, "serializable, on, on");
+
+    let tx = pool.begin_with(options.read_only(true)).await.unwrap();
+    let error = tx.execute(INSERT, &[&3]).await.unwrap_err();
+    assert_eq!(error.code(), Some(SqlState::READ_ONLY_SQL_TRANSACTION), "{error}");
+    tx.rollback().await.unwrap();
+    // A lease's transactions as well, and none of it lasts longer than the transaction.
+    let mut lease = pool.lease().await.unwrap();
+    let tx = lease.begin_with(options.read_only(true));
+    tx.execute(INSERT, &[&3]).await.unwrap_err();
+    drop(tx);
+    lease.execute(INSERT, &[&3]).await.unwrap();
+    let tx = lease.begin();
+    tx.execute(INSERT, &[&4]).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(ids(&pool).await, [1, 2, 3, 4]);
+}
+
+#[tokio::test]
+async fn of_two_serializable_transactions_that_cannot_both_have_been_one_fails() {
+    let (_schema, pool) = accounts("serializable").await;
+    let serializable = TransactionOptions::new().isolation_level(IsolationLevel::Serializable);
+    let (one, two) = (pool.begin_with(serializable).await.unwrap(), pool.begin_with(serializable).await.unwrap());
+    for tx in [&one, &two] {
+        tx.query_one("select sum(balance)::bigint from account", &[]).await.unwrap();
+    }
+    let write = "update account set balance = balance - 150 where id = $1";
+    let first = async {
+        one.execute(write, &[&1]).await?;
+        one.commit().await
+    };
+    first.await.unwrap();
+    let second = async {
+        two.execute(write, &[&2]).await?;
+        two.commit().await
+    };
+    let error = second.await.unwrap_err();
+    assert_eq!(error.code(), Some(SqlState::SERIALIZATION_FAILURE), "{error}");
+    assert_eq!((balance(&pool, 1).await, balance(&pool, 2).await), (-50, 100));
+    all_leases_are_back(&pool).await;
+}
+
+/// What would end it behind its back.
+#[tokio::test]
+async fn the_transaction_is_nobody_elses_to_end() {
+    let (_schema, pool) = accounts("inside").await;
+    let tx = pool.begin().await.unwrap();
+    tx.execute(INSERT, &[&3]).await.unwrap();
+    for (sql, word) in [
+        ("commit", "COMMIT"),
+        ("/* so */ end", "END"),
+        ("rollback", "ROLLBACK"),
+        ("rollback to savepoint cenote_1", "ROLLBACK"),
+        ("abort", "ABORT"),
+        ("begin", "BEGIN"),
+        ("start transaction", "START"),
+        ("savepoint a", "SAVEPOINT"),
+        ("release savepoint a", "RELEASE"),
+        ("prepare transaction 'a'", "PREPARE TRANSACTION"),
+        ("copy account to stdout", "COPY"),
+    ] {
+        let before = pool.stats().bytes_written;
+        is_refused_for(&tx.execute(sql, &[]).await.expect_err(sql), word);
+        is_refused_for(&tx.query_typed(sql, &[]).await.expect_err(sql), word);
+        is_refused_for(&tx.batch().add(sql, &[]).run().await.expect_err(sql), word);
+        assert_eq!(pool.stats().bytes_written, before, "{sql}: nothing was sent");
+    }
+    tx.execute("set local lock_timeout = '1s'", &[]).await.unwrap();
+    tx.execute("lock table account in share mode", &[]).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(ids(&pool).await, [1, 2, 3]);
+}
+
+/// A text that was learned where a table is seen which nobody else sees.
+#[tokio::test]
+async fn what_was_learned_inside_holds_outside_only_as_far_as_it_is_true() {
+    let (_schema, pool) = accounts("learned_inside").await;
+    let select = "select * from fresh";
+    let tx = pool.begin().await.unwrap();
+    tx.execute("create table fresh(id int not null)", &[]).await.unwrap();
+    tx.execute("insert into fresh values (1)", &[]).await.unwrap();
+    assert_eq!(tx.query_as::<(i32,)>(select, &[]).await.unwrap(), [(1,)]);
+    for _ in 0..3 {
+        let error = pool.query(select, &[]).await.unwrap_err();
+        assert_eq!(error.code(), Some(SqlState::UNDEFINED_TABLE), "{error}");
+    }
+    assert_eq!(tx.query_as::<(i32,)>(select, &[]).await.unwrap(), [(1,)], "inside it is as it was");
+    tx.rollback().await.unwrap();
+    assert_eq!(pool.query(select, &[]).await.unwrap_err().code(), Some(SqlState::UNDEFINED_TABLE));
+
+    // Another one under the same name, with other columns.
+    pool.execute("create table fresh(name text, id bigint)", &[]).await.unwrap();
+    pool.execute("insert into fresh values ('a', 2)", &[]).await.unwrap();
+    let tx = pool.begin().await.unwrap();
+    tx.execute("drop table fresh", &[]).await.unwrap();
+    tx.execute("create table fresh(at float8)", &[]).await.unwrap();
+    tx.execute("insert into fresh values (0.5)", &[]).await.unwrap();
+    assert_eq!(tx.query_as::<(f64,)>(select, &[]).await.unwrap(), [(0.5,)]);
+    tx.rollback().await.unwrap();
+    for row in join_all((0..20).map(|_| pool.query_as::<(String, i64)>(select, &[]))).await {
+        assert_eq!(row.unwrap(), [("a".to_owned(), 2)]);
+    }
+}
+
+/// A BEGIN that fails takes its statement along, and nothing runs outside of the transaction that was to be. The proxy
+/// spoils it: a real server refuses BEGIN where it recovers, for one.
+#[tokio::test]
+async fn when_the_begin_fails_nothing_runs() {
+    let schema = OwnSchema::create("begin_fails").await;
+    let proxy = Proxy::start(&postgres_url());
+    let pool = open(proxy.through(schema.settings()).pool_size(2));
+    fill(&pool).await;
+    pool.execute(INSERT, &[&3]).await.unwrap();
+    proxy.replace(Direction::ToServer, b"begin ", b"bogus ");
+    for _ in 0..3 {
+        let tx = pool.begin().await.unwrap();
+        let error = tx.execute(INSERT, &[&4]).await.unwrap_err();
+        assert!(!error.is_network(), "{error}");
+        tx.execute(INSERT, &[&5]).await.expect_err("there is no transaction");
+        tx.commit().await.expect_err("there was no transaction");
+        let mut lease = pool.lease().await.unwrap();
+        let tx = lease.begin();
+        tx.execute(INSERT, &[&4]).await.unwrap_err();
+        tx.rollback().await.expect("nothing is left of it");
+        let tx = lease.begin();
+        tx.execute(INSERT, &[&4]).await.unwrap_err();
+        drop(tx);
+        lease.execute("delete from account where id = 4", &[]).await.expect("the lease is as good as before");
+    }
+    assert_eq!(ids(&pool).await, [1, 2, 3]);
+    all_leases_are_back(&pool).await;
+    assert_eq!((pool.stats().leases_closed, pool.stats().quarantines), (0, 0));
+}
+
+/// Puts it on its way and vanishes.
+async fn abandon(tx: &Transaction<'_>, id: i32) {
+    let parameters: &[&(dyn ToSql + Sync)] = &[&id];
+    assert!(drop_after_polls(1, tx.execute(INSERT, parameters)).await.ready().is_none());
+}
+
+/// What was rolled back is not taken along by the next transaction of the same lease. Where only one statement may be on its
+/// way the rollback cannot follow at once; then the lease takes no other.
+#[tokio::test]
+async fn a_lease_goes_on_behind_a_transaction_that_was_dropped_in_mid_flight() {
+    for in_flight_max in [128, 2, 1] {
+        let schema = OwnSchema::create("lease_goes_on").await;
+        let pool = open(schema.settings().pool_size(2).max_pipeline(in_flight_max));
+        fill(&pool).await;
+        pool.execute(INSERT, &[&3]).await.unwrap();
+        let mut lease = pool.lease().await.unwrap();
+        let tx = lease.begin();
+        abandon(&tx, 10).await;
+        drop(tx);
+        let tx = lease.begin();
+        let outcome = async move {
+            tx.execute(INSERT, &[&11]).await?;
+            tx.commit().await
+        };
+        let outcome = outcome.await;
+        let expected: &[i32] = match outcome {
+            Ok(()) => &[1, 2, 3, 11],
+            Err(error) if in_flight_max == 1 => {
+                assert!(!error.is_network(), "{error}");
+                &[1, 2, 3]
+            }
+            Err(error) => panic!("with {in_flight_max} in flight at most: {error}"),
+        };
+        drop(lease);
+        all_leases_are_back(&pool).await;
+        assert_eq!(ids(&pool).await, expected, "with {in_flight_max} in flight at most");
+    }
+}
+
+/// Nothing of it had left when the future of `commit`, `rollback` or `savepoint` was dropped: there was no room yet.
+#[tokio::test]
+async fn an_end_that_waits_for_room_may_be_dropped() {
+    let schema = OwnSchema::create("no_room").await;
+    let pool = open(schema.settings().pool_size(2).max_pipeline(2));
+    fill(&pool).await;
+    pool.execute(INSERT, &[&3]).await.unwrap();
+    let mut lease = pool.lease().await.unwrap();
+
+    let tx = lease.begin();
+    (abandon(&tx, 10).await, abandon(&tx, 11).await);
+    assert!(drop_after_polls(1, tx.commit()).await.ready().is_none());
+    lease.execute(INSERT, &[&12]).await.unwrap();
+    assert_eq!(ids(&pool).await, [1, 2, 3, 12], "the commit was not sent, and what comes next is outside");
+    let tx = lease.begin();
+    (abandon(&tx, 10).await, abandon(&tx, 11).await);
+    assert!(drop_after_polls(1, tx.rollback()).await.ready().is_none());
+    lease.execute(INSERT, &[&13]).await.unwrap();
+    assert_eq!(ids(&pool).await, [1, 2, 3, 12, 13]);
+
+    let mut tx = lease.begin();
+    let savepoint = tx.savepoint().await.unwrap();
+    (abandon(&savepoint, 20).await, abandon(&savepoint, 21).await);
+    assert!(drop_after_polls(1, savepoint.rollback()).await.ready().is_none());
+    tx.execute(INSERT, &[&22]).await.unwrap();
+    (abandon(&tx, 23).await, abandon(&tx, 24).await);
+    assert!(drop_after_polls(1, tx.savepoint()).await.ready().is_none());
+    tx.execute(INSERT, &[&25]).await.expect("the transaction has not failed");
+    tx.commit().await.unwrap();
+    assert_eq!(ids(&pool).await, [1, 2, 3, 12, 13, 22, 23, 24, 25]);
+    drop(lease);
+    all_leases_are_back(&pool).await;
+}
+
+/// A transaction that was leaked is not continued by the next one.
+#[tokio::test]
+async fn a_transaction_that_was_forgotten_is_never_committed_by_another() {
+    let (_schema, pool) = accounts("forgotten").await;
+    let mut lease = pool.lease().await.unwrap();
+    let tx = lease.begin();
+    tx.execute(INSERT, &[&10]).await.unwrap();
+    std::mem::forget(tx);
+    let tx = lease.begin();
+    tx.execute(INSERT, &[&11]).await.unwrap_err();
+    drop(tx);
+    drop(lease);
+    all_leases_are_back(&pool).await;
+    assert_eq!(ids(&pool).await, [1, 2]);
 }
