@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use cenote_pool::trace::QuerySpan;
 use cenote_pool::{Answered, Deadline, Flight};
 
 use crate::error::Error;
@@ -47,6 +48,7 @@ pub struct Query<'a, T> {
     parameters: Parameters<'a>,
     read: Read<T>,
     idempotent: bool,
+    span: QuerySpan,
     stage: Stage<'a>,
 }
 
@@ -72,7 +74,8 @@ enum Stage<'a> {
 
 impl<'a, T> Query<'a, T> {
     pub(crate) fn new(pool: &'a Pool, sql: &'a str, parameters: Parameters<'a>, read: Read<T>) -> Query<'a, T> {
-        Query { pool, sql, parameters, read, idempotent: false, stage: Stage::Begun }
+        let span = QuerySpan::new("mysql", sql);
+        Query { pool, sql, parameters, read, idempotent: false, span, stage: Stage::Begun }
     }
 
     /// It may run twice: if its connection is lost after it was sent, it is sent once more, on another one. Without this
@@ -135,7 +138,22 @@ impl<T> Future for Query<'_, T> {
     type Output = Result<T, Error>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, Error>> {
-        let ask = self.get_mut();
+        let query = self.get_mut();
+        let span = query.span.clone();
+        let entered = span.enter();
+        let polled = query.advance(cx);
+        drop(entered);
+        if let Poll::Ready(result) = &polled {
+            span.end(result, Error::without_values);
+        }
+        polled
+    }
+}
+
+impl<T> Query<'_, T> {
+    #[inline(always)]
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<Result<T, Error>> {
+        let ask = self;
         let (statement, reply) = loop {
             match &mut ask.stage {
                 Stage::Begun => {

@@ -157,6 +157,16 @@ impl Error {
         self.as_server_error().map(ServerError::code)
     }
 
+    /// What may be told of it where the values of parameters may not: the message of a server, or of a conversion, may hold
+    /// some.
+    pub(crate) fn without_values(&self) -> String {
+        match &*self.0 {
+            Kind::Server(error) => format!("server error {}", error.code()),
+            Kind::Conversion { what, .. } => format!("{what}: not of the right type"),
+            _ => self.to_string(),
+        }
+    }
+
     fn login_failure(&self) -> Option<&LoginError> {
         let Kind::Pool { failure: Failure::Refused(refusal), .. } = &*self.0 else { return None };
         let ConnectCause::Login(failure) = &refusal.cause else { return None };

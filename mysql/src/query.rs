@@ -5,6 +5,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 
+use cenote_pool::trace;
+
 use crate::ask::{Parameters, Query};
 use crate::error::Error;
 use crate::firewall;
@@ -151,6 +153,7 @@ fn rows(pool: &Pool, known: &ArcSwapOption<Columns>, format: Format, reply: Byte
         rows.push(row.into_row(reply.clone(), Arc::clone(columns), format)?);
         Ok(())
     })?;
+    trace::rows(rows.len() as u64);
     Ok(rows)
 }
 
@@ -160,6 +163,7 @@ fn values<T: FromRow>(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> R
 
 fn executed(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Executed, Error> {
     let completion = reply::completion(&reply, &statement.columns, pool.session())?;
+    trace::rows(completion.affected_rows);
     Ok(Executed { completion })
 }
 
@@ -175,5 +179,6 @@ fn one_row(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Optio
         None => Ok(()),
     };
     reply::rows(&reply, &statement.columns, pool.session(), keep)?;
+    trace::rows(u64::from(found.is_some()));
     found.map(|(row, columns)| row.into_row(reply, columns, statement.format())).transpose()
 }

@@ -13,8 +13,8 @@
 //! | `lease closed` | warn | `lane` |
 //! | `lease held long` | warn | `lane`, `taken_at`, `thread`, `held_ms` |
 //!
-//! The span `query` (debug) has the text of the statement, the rows, the time and the error. The values of parameters are
-//! never told, nor passwords.
+//! The span `query` (debug) has the text of the statement, the rows, the time, and of an error of the server its code. The
+//! values of parameters are never told, nor passwords.
 
 #![cfg_attr(not(feature = "tracing"), expect(unused_variables, reason = "nothing is told without the feature"))]
 
@@ -73,14 +73,14 @@ impl QuerySpan {
         }
     }
 
-    /// It is over.
+    /// It is over. `words` are what may be told of its error: a server's own message may hold the values of parameters.
     #[inline]
-    pub fn end<T, E: Display>(&self, result: &Result<T, E>) {
+    pub fn end<T, E, W: Display>(&self, result: &Result<T, E>, words: impl FnOnce(&E) -> W) {
         #[cfg(feature = "tracing")]
         {
             self.span.record("took_us", self.began.elapsed().as_micros() as u64);
             if let Err(error) = result {
-                self.span.record("error", tracing::field::display(error));
+                self.span.record("error", tracing::field::display(words(error)));
             }
         }
     }

@@ -140,7 +140,7 @@ impl<T> Future for Query<'_, T> {
         let polled = query.advance(cx);
         drop(entered);
         if let Poll::Ready(result) = &polled {
-            span.end(result);
+            span.end(result, Error::without_values);
         }
         polled
     }

@@ -183,6 +183,16 @@ impl Error {
         self.0.batch_index
     }
 
+    /// What may be told of it where the values of parameters may not: the message of a server, or of a conversion, may hold
+    /// some.
+    pub(crate) fn without_values(&self) -> String {
+        match &self.0.kind {
+            Kind::Server(error) => format!("server error {}", error.code()),
+            Kind::Conversion { what, .. } => format!("{what}: not of the right type"),
+            _ => self.to_string(),
+        }
+    }
+
     fn login_failure(&self) -> Option<&LoginError> {
         let Kind::Pool { failure: Failure::Refused(refusal), .. } = &self.0.kind else { return None };
         let ConnectCause::Login(failure) = &refusal.cause else { return None };
