@@ -96,11 +96,11 @@ pub(crate) trait Bank: Clone + Send + Sync + 'static {
     /// Whether such a transfer leaves its id in the ledger.
     const AT_ONCE_HAS_ID: bool;
 
-    /// The money moves in a transaction. `None`: the driver has none yet.
-    fn transfer(&self, transfer: Transfer) -> impl Future<Output = Option<Result<(), Failure>>> + Send;
+    /// The money moves in a transaction.
+    fn transfer(&self, transfer: Transfer) -> impl Future<Output = Result<(), Failure>> + Send;
 
-    /// Takes a connection alone, makes a mess of its session, and gives it back as it is. `None` as above.
-    fn mess(&self, number: i64) -> impl Future<Output = Option<Result<(), Failure>>> + Send;
+    /// Takes a connection alone, makes a mess of its session, and gives it back as it is.
+    fn mess(&self, number: i64) -> impl Future<Output = Result<(), Failure>> + Send;
 
     /// A statement that takes a while.
     fn dawdle(&self, time: Duration) -> impl Future<Output = Result<(), Failure>> + Send;

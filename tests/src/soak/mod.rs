@@ -163,9 +163,9 @@ async fn start(database: Database, options: &Options, number: u64) -> LocalBoxFu
 fn chaos(seed: u64) -> Chaos {
     let mischief = Mischief {
         piece_bytes_max: 4_000,
-        pause_every_bytes: 100_000,
+        pause_every_bytes: 50_000,
         pause_max: Duration::from_millis(5),
-        cut_after_bytes: 500_000,
+        cut_after_bytes: 100_000,
         flip_every_bytes: 0,
     };
     Chaos::new(seed).on(Direction::ToServer, mischief).on(Direction::ToClient, mischief)

@@ -1,4 +1,4 @@
-//! The bank on MySQL and MariaDB. The driver has no leases yet: money moves in single statements.
+//! The bank on MySQL and MariaDB.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use cenote_pool::PoolStats;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder};
 
-use super::bank::{ACCOUNTS, BALANCE, Bank, Failure, Overseer, Transfer, failure};
+use super::bank::{ACCOUNTS, BALANCE, Bank, Ending, Failure, Overseer, Transfer, failure};
 
 #[derive(Clone)]
 pub(crate) struct MysqlBank {
@@ -58,12 +58,12 @@ impl Bank for MysqlBank {
         }
     }
 
-    async fn transfer(&self, _: Transfer) -> Option<Result<(), Failure>> {
-        None
+    async fn transfer(&self, transfer: Transfer) -> Result<(), Failure> {
+        in_transaction(&self.pool, transfer).await
     }
 
-    async fn mess(&self, _: i64) -> Option<Result<(), Failure>> {
-        None
+    async fn mess(&self, number: i64) -> Result<(), Failure> {
+        mess(&self.pool, number).await.map_err(failed)
     }
 
     async fn dawdle(&self, time: Duration) -> Result<(), Failure> {
@@ -79,6 +79,40 @@ impl Bank for MysqlBank {
     async fn close(&self) {
         self.pool.close(Duration::from_secs(60)).await;
     }
+}
+
+/// In the order of the accounts, so that most do not wait for each other in a circle.
+async fn in_transaction(pool: &Pool, transfer: Transfer) -> Result<(), Failure> {
+    let before_commit = |error| failed(error).without_effect();
+    let Transfer { id, from, to, amount, ending } = transfer;
+    let mut moves = [(from, -amount), (to, amount)];
+    moves.sort();
+    let transaction = pool.begin().await.map_err(before_commit)?;
+    for (account, change) in moves {
+        const SQL: &str = "update account set balance = balance + ? where id = ?";
+        match transaction.execute(SQL, &[&change, &account]).await.map_err(before_commit)?.affected_rows() {
+            1 => {}
+            rows => return Err(Failure::wrong(format!("an update of {rows} rows"))),
+        }
+    }
+    transaction.execute("insert into ledger values (?)", &[&id]).await.map_err(before_commit)?;
+    match ending {
+        Ending::Commit => transaction.commit().await.map_err(failed),
+        Ending::Rollback => transaction.rollback().await.map_err(before_commit),
+        Ending::Drop => Ok(()),
+    }
+}
+
+/// Whoever has the connection next would find an empty table, or the lock held.
+async fn mess(pool: &Pool, number: i64) -> Result<(), Error> {
+    let lease = pool.lease().await?;
+    lease.query_one("select get_lock(?, 10)", &[&format!("soak {number}")]).await?;
+    lease.execute("create temporary table account (id bigint, balance bigint)", &[]).await?;
+    lease.execute("set autocommit = 0", &[]).await?;
+    if number % 2 == 0 {
+        lease.execute("insert into ledger values (?)", &[&-number]).await?;
+    }
+    Ok(())
 }
 
 /// A connection of one who may do everything.
@@ -104,7 +138,10 @@ impl MysqlOverseer {
 impl Overseer for MysqlOverseer {
     async fn connect(url: &str, program_name: &str) -> Result<MysqlOverseer, String> {
         let options = OptsBuilder::from_opts(Opts::from_url(url).map_err(|error| error.to_string())?);
-        let connection = Conn::new(options.prefer_socket(false)).await.map_err(|error| error.to_string())?;
+        let mut connection = Conn::new(options.prefer_socket(false)).await.map_err(|error| error.to_string())?;
+        // What was confirmed outlives a SIGKILL; anew after each start.
+        let durable = connection.query_drop("set global innodb_flush_log_at_trx_commit = 2").await;
+        durable.map_err(|error| error.to_string())?;
         Ok(MysqlOverseer { connection, program_name: program_name.to_owned() })
     }
 

@@ -69,12 +69,12 @@ impl Bank for PostgresBank {
         }
     }
 
-    async fn transfer(&self, transfer: Transfer) -> Option<Result<(), Failure>> {
-        Some(in_transaction(&self.pool, transfer).await)
+    async fn transfer(&self, transfer: Transfer) -> Result<(), Failure> {
+        in_transaction(&self.pool, transfer).await
     }
 
-    async fn mess(&self, number: i64) -> Option<Result<(), Failure>> {
-        Some(mess(&self.pool, number).await.map_err(failed))
+    async fn mess(&self, number: i64) -> Result<(), Failure> {
+        mess(&self.pool, number).await.map_err(failed)
     }
 
     async fn dawdle(&self, time: Duration) -> Result<(), Failure> {

@@ -138,7 +138,7 @@ impl<B: Bank> Worker<B> {
 
     fn draw_transfer(&mut self) -> Transfer {
         let from = self.random.i64(1..=ACCOUNTS);
-        let to = 1 + (from + self.random.i64(..ACCOUNTS - 1)) % ACCOUNTS;
+        let to = 1 + (from + self.random.i64(0..ACCOUNTS - 1)) % ACCOUNTS;
         let ending = match self.random.u32(..10) {
             0 => Ending::Rollback,
             1 => Ending::Drop,
@@ -156,10 +156,7 @@ impl<B: Bank> Worker<B> {
 
     async fn transfer(&mut self) {
         let (bank, transfer) = (self.bank.clone(), self.draw_transfer());
-        let outcome = match self.maybe_dropped(bank.transfer(transfer)).await {
-            Some(None) => return,
-            outcome => outcome.flatten(),
-        };
+        let outcome = self.maybe_dropped(bank.transfer(transfer)).await;
         self.tally.transfers += 1;
         self.enter("a transfer", transfer, outcome, true).await;
     }
@@ -179,7 +176,7 @@ impl<B: Bank> Worker<B> {
 
     async fn mess(&mut self) {
         let (bank, number) = (self.bank.clone(), self.next_number());
-        let Some(Some(outcome)) = self.maybe_dropped(bank.mess(number)).await else { return };
+        let Some(outcome) = self.maybe_dropped(bank.mess(number)).await else { return };
         self.tally.messes += 1;
         if let Err(failure) = outcome {
             self.failed("a lease", &failure).await;
