@@ -9,12 +9,16 @@ use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 
 use crate::driver::{ContenderName, Database};
+use crate::head_of_line::Company;
 
 /// Fewer rounds say little about the spread on a shared machine.
 const ROUNDS_MIN: i64 = 5;
 
 /// Below this the kernel's accounting of CPU time (a tick is 4 ms on many systems) decides the figures.
 const SECONDS_MIN: f64 = 0.1;
+
+/// Three times the slow statement: once unknown, then known to be slow.
+const HEAD_OF_LINE_SECONDS: &str = "6";
 
 /// An hour per turn; more is a typing error.
 const SECONDS_MAX: f64 = 3_600.0;
@@ -33,6 +37,11 @@ pub(crate) enum Command {
     /// One contender's turn, started by `driver` in a process of its own
     #[command(hide = true)]
     Turn(TurnOptions),
+    /// Compare cenote with itself: one-row lookups beside a slow statement, and without it
+    HeadOfLine(HeadOfLineOptions),
+    /// One turn of `head-of-line`, started by it in a process of its own
+    #[command(hide = true)]
+    HeadOfLineTurn(HeadOfLineTurnOptions),
 }
 
 #[derive(Debug, Args, Serialize)]
@@ -59,6 +68,31 @@ pub(crate) struct DriverOptions {
 #[derive(Debug, Args)]
 pub(crate) struct TurnOptions {
     pub(crate) contender: ContenderName,
+
+    #[command(flatten)]
+    pub(crate) load: Load,
+}
+
+#[derive(Debug, Args, Serialize)]
+#[command(mut_arg("seconds", |seconds| seconds.default_value(HEAD_OF_LINE_SECONDS)))]
+pub(crate) struct HeadOfLineOptions {
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(crate) load: Load,
+
+    /// Rounds; in each there is a turn with the slow statement and one without
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(ROUNDS_MIN..))]
+    pub(crate) rounds: u32,
+
+    /// Print one JSON object instead of a table
+    #[arg(long)]
+    #[serde(skip)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HeadOfLineTurnOptions {
+    pub(crate) company: Company,
 
     #[command(flatten)]
     pub(crate) load: Load,
@@ -143,6 +177,14 @@ impl Load {
     }
 }
 
+impl HeadOfLineOptions {
+    /// One caller is the slow one, and without others nobody is held up.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        ensure!(self.load.callers.get() > 1, "one of the callers is slow, so at least 2 are needed");
+        self.load.check()
+    }
+}
+
 impl DriverOptions {
     /// The contenders to run, each once, in the order in which they are reported.
     pub(crate) fn contenders(&self) -> anyhow::Result<Vec<ContenderName>> {
@@ -169,7 +211,7 @@ mod tests {
         let words = ["cenote-bench", "driver"].iter().chain(arguments);
         match Cli::try_parse_from(words)?.command {
             Command::Driver(options) => Ok(options),
-            Command::Turn(_) => unreachable!("the words ask for the driver"),
+            other => unreachable!("the words ask for the driver, not for {other:?}"),
         }
     }
 
@@ -242,6 +284,21 @@ mod tests {
         assert_eq!(turn.contender, ContenderName::Floor);
         assert_eq!(turn.load.arguments(turn.load.seconds), arguments);
         assert!(!arguments.concat().contains("secret"), "{arguments:?}");
+    }
+
+    #[test]
+    fn head_of_line_is_given_time_for_three_slow_statements_or_what_is_asked() {
+        let options = |arguments: &[&str]| {
+            let words = ["cenote-bench", "head-of-line"].iter().chain(arguments);
+            match Cli::try_parse_from(words).expect("the words are known").command {
+                Command::HeadOfLine(options) => options,
+                other => unreachable!("the words ask for head-of-line, not for {other:?}"),
+            }
+        };
+        assert_eq!(options(&[]).load.seconds, 6.0);
+        assert_eq!(options(&["--seconds=0.5"]).load.seconds, 0.5);
+        assert!(options(&[]).check().is_ok());
+        assert!(options(&["--callers=1", "--connections=1"]).check().is_err(), "a slow caller alone");
     }
 
     #[test]

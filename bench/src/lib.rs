@@ -1,8 +1,8 @@
 //! Side-by-side benchmark of cenote against its peers and against the floor.
 //!
 //! `driver` compares the drivers alone, without HTTP: one-row lookups by id. Contenders take turns, each in a process
-//! of its own, and every figure is formed from the same run. It prints a table, or one JSON object that keeps every
-//! round.
+//! of its own, and every figure is formed from the same run. `head-of-line` compares cenote with itself: how long lookups
+//! take beside a slow statement, and without it. Both print a table, or one JSON object that keeps every round.
 //!
 //! Two programs are made of it: `cenote-bench`, which measures time, and its twin `cenote-bench-allocations`, in whose
 //! processes allocations are counted.
@@ -11,16 +11,18 @@
 
 mod cli;
 mod driver;
+mod head_of_line;
 mod machine;
 mod measure;
 mod report;
 mod summary;
+mod table;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::cli::{Cli, Command, DriverOptions, TurnOptions};
+use crate::cli::{Cli, Command, DriverOptions, HeadOfLineOptions, HeadOfLineTurnOptions, TurnOptions};
 
 /// Tells on stderr who speaks.
 const ERROR_PREFIX: &str = "cenote-bench: ";
@@ -39,6 +41,8 @@ pub fn run(allocator: Allocator) -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Driver(options) => compare_drivers(&options),
         Command::Turn(options) => take_turn(&options, allocator),
+        Command::HeadOfLine(options) => measure_head_of_line(&options),
+        Command::HeadOfLineTurn(options) => take_head_of_line_turn(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -62,6 +66,23 @@ fn compare_drivers(options: &DriverOptions) -> anyhow::Result<()> {
 
 fn take_turn(options: &TurnOptions, allocator: Allocator) -> anyhow::Result<()> {
     let turn = driver::take_turn(options.contender, &options.load, allocator)?;
+    println!("{}", serde_json::to_string(&turn)?);
+    Ok(())
+}
+
+fn measure_head_of_line(options: &HeadOfLineOptions) -> anyhow::Result<()> {
+    let comparison = head_of_line::compare(options)?;
+    let report = head_of_line::Report::of(&comparison);
+    if options.json {
+        println!("{}", serde_json::to_string(&report)?);
+    } else {
+        print!("{report}");
+    }
+    Ok(())
+}
+
+fn take_head_of_line_turn(options: &HeadOfLineTurnOptions) -> anyhow::Result<()> {
+    let turn = head_of_line::take_turn(options.company, &options.load)?;
     println!("{}", serde_json::to_string(&turn)?);
     Ok(())
 }

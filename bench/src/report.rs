@@ -11,7 +11,8 @@ use serde::Serialize;
 use crate::cli::DriverOptions;
 use crate::driver::{Comparison, ContenderName, Round};
 use crate::machine::Machine;
-use crate::summary::{Metric, Spread, Summary, ratio, summary};
+use crate::summary::{Metric, Summary, ratio, summary};
+use crate::table::{cell, write_rows};
 
 /// What cenote is compared with.
 const RATIOS: [(ContenderName, ContenderName, &str); 3] = [
@@ -117,46 +118,7 @@ fn write_table<'run>(
         }));
         rows.push(row);
     }
-    let widths = column_widths(&rows);
-    for row in &rows {
-        let line: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        writeln!(formatter, "{}", line.join("   ").trim_end())?;
-    }
-    Ok(())
-}
-
-fn cell(spread: &Spread, decimals: usize) -> String {
-    format!(
-        "{} ({} to {})",
-        number(spread.median, decimals),
-        number(spread.min, decimals),
-        number(spread.max, decimals)
-    )
-}
-
-/// A non-negative number with its thousands apart: `154,321` or `1.40`.
-fn number(value: f64, decimals: usize) -> String {
-    let plain = format!("{value:.decimals$}");
-    let (whole, fraction) = plain.split_once('.').unwrap_or((&plain, ""));
-    let mut text = String::new();
-    for (place, digit) in whole.chars().enumerate() {
-        if place > 0 && (whole.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    if !fraction.is_empty() {
-        text.push('.');
-        text.push_str(fraction);
-    }
-    text
-}
-
-fn column_widths(rows: &[Vec<String>]) -> Vec<usize> {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or_default();
-    (0..columns)
-        .map(|column| rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or_default())
-        .collect()
+    write_rows(formatter, &rows)
 }
 
 #[cfg(test)]
@@ -238,14 +200,5 @@ mod tests {
             }
             assert!(!table.contains("writes/query"), "nobody counted\n{table}");
         });
-    }
-
-    #[test]
-    fn thousands_are_kept_apart() {
-        assert_eq!(number(0.0, 0), "0");
-        assert_eq!(number(999.4, 0), "999");
-        assert_eq!(number(154_321.0, 0), "154,321");
-        assert_eq!(number(1_234_567.5, 1), "1,234,567.5");
-        assert_eq!(number(1.404, 2), "1.40");
     }
 }

@@ -11,15 +11,21 @@ use tokio::task::JoinSet;
 use super::turn::{Contender, Ids, Share, SocketCalls};
 
 /// How long closing the pool may take; nothing is in flight by then.
-const CLOSE_MAX: Duration = Duration::from_secs(5);
+pub(crate) const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+/// How long the slow statements of both databases take: their texts say so.
+pub(crate) const SLOW_STATEMENT_S: u32 = 2;
 
 /// What the two drivers have in common here.
-pub(super) trait LookupPool: Clone + Send + Sync + 'static {
+pub(crate) trait LookupPool: Clone + Send + Sync + 'static {
     /// Another open of the same pool.
     fn open_again(&self) -> anyhow::Result<Self>;
 
     /// The row with this id: its id and its number.
     fn look_up(&self, id: i32) -> impl Future<Output = anyhow::Result<(i32, i32)>> + Send;
+
+    /// Runs a statement that takes [`SLOW_STATEMENT_S`].
+    fn run_slowly(&self) -> impl Future<Output = anyhow::Result<()>> + Send;
 
     fn stats(&self) -> PoolStats;
 

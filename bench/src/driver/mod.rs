@@ -13,14 +13,14 @@
 //! whose split is scaled by another's (see `measure::CpuTime`). An error or a wrong row in any turn ends the whole
 //! run: there is no figure for a driver that gave a wrong answer.
 
-mod cenote;
+pub(crate) mod cenote;
 mod contender;
 mod floor;
-mod mysql;
-mod postgres;
-mod process;
+pub(crate) mod mysql;
+pub(crate) mod postgres;
+pub(crate) mod process;
 pub(crate) mod turn;
-mod world;
+pub(crate) mod world;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

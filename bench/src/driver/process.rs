@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, bail, ensure};
+use serde::de::DeserializeOwned;
 
 use super::{ContenderName, Turn};
 use crate::cli::Load;
@@ -26,7 +27,7 @@ pub(super) struct Programs {
 impl Programs {
     /// Finds both, and builds the twin where `cargo run` has built only the program it was to run.
     pub(super) fn find() -> anyhow::Result<Self> {
-        let timed = std::env::current_exe().context("cannot find this program's file")?;
+        let timed = this_program()?;
         let twin = timed.with_file_name(TWIN);
         if let Some(build) = twin_build(&timed, |name| std::env::var_os(name)) {
             run_build(build)?;
@@ -40,12 +41,12 @@ impl Programs {
 
     /// The turn that is measured.
     pub(super) fn time(&self, name: ContenderName, load: &Load) -> anyhow::Result<Turn> {
-        take_turn(&self.timed, name, load, load.seconds)
+        take_turn(&self.timed, &["turn", name.as_str()], load, load.seconds)
     }
 
     /// The turn in which allocations are counted, if they can be.
     pub(super) fn count(&self, name: ContenderName, load: &Load) -> anyhow::Result<Option<Turn>> {
-        let turn = |program: &PathBuf| take_turn(program, name, load, COUNTING_SECONDS);
+        let turn = |program: &PathBuf| take_turn(program, &["turn", name.as_str()], load, COUNTING_SECONDS);
         self.counting.as_ref().map(turn).transpose()
     }
 }
@@ -78,9 +79,19 @@ fn run_build(mut build: Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn take_turn(program: &Path, name: ContenderName, load: &Load, seconds: f64) -> anyhow::Result<Turn> {
+pub(crate) fn this_program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find this program's file")
+}
+
+/// Takes a turn in a process of its own: the command's first `words` say which.
+pub(crate) fn take_turn<T: DeserializeOwned>(
+    program: &Path,
+    words: &[&str],
+    load: &Load,
+    seconds: f64,
+) -> anyhow::Result<T> {
     let output = Command::new(program)
-        .args(["turn", name.as_str()])
+        .args(words)
         .args(load.arguments(seconds))
         .env(load.database().url_variable(), load.url()?)
         .stdin(Stdio::null())
@@ -89,7 +100,7 @@ fn take_turn(program: &Path, name: ContenderName, load: &Load, seconds: f64) -> 
     outcome(&output)
 }
 
-fn outcome(output: &Output) -> anyhow::Result<Turn> {
+fn outcome<T: DeserializeOwned>(output: &Output) -> anyhow::Result<T> {
     if output.status.success() {
         return serde_json::from_slice(&output.stdout).context("its process gave no figures");
     }

@@ -19,7 +19,7 @@ use crate::cli::Load;
 use crate::measure::{AllocationCount, CpuTime};
 
 /// Long enough for fresh connections to fill the server's caches and for buffers to reach their size.
-const WARM_UP: Duration = Duration::from_millis(500);
+pub(crate) const WARM_UP: Duration = Duration::from_millis(500);
 
 /// How long connecting, or finishing what is in flight, may take before the run is given up.
 const SETTLE_MAX: Duration = Duration::from_secs(30);

@@ -22,6 +22,9 @@ use crate::machine::Server;
 /// What every contender sends.
 const LOOKUP: &str = "select id, randomnumber from world where id = $1";
 
+/// Takes [`SLOW_STATEMENT_S`](super::cenote::SLOW_STATEMENT_S) and no processor.
+const SLOW_STATEMENT: &str = "select pg_sleep(2)";
+
 pub(super) fn contender(name: ContenderName, load: &Load) -> anyhow::Result<Arc<dyn Contender>> {
     Ok(match name {
         ContenderName::Cenote => Arc::new(Cenote(pool(load)?)),
@@ -32,7 +35,7 @@ pub(super) fn contender(name: ContenderName, load: &Load) -> anyhow::Result<Arc<
 }
 
 /// The pool, with as many connections as the load names.
-fn pool(load: &Load) -> anyhow::Result<Pool> {
+pub(crate) fn pool(load: &Load) -> anyhow::Result<Pool> {
     let settings = Settings::from_url(&load.url()?)?.to_builder();
     Ok(Pool::open(settings.pool_size(load.connections.get()).ssl_mode(SslMode::Disable).build()?)?)
 }
@@ -45,6 +48,11 @@ impl LookupPool for Pool {
     async fn look_up(&self, id: i32) -> anyhow::Result<(i32, i32)> {
         let row = self.query_one(LOOKUP, &[&id]).await?;
         Ok((row.get(0)?, row.get(1)?))
+    }
+
+    async fn run_slowly(&self) -> anyhow::Result<()> {
+        self.query_one(SLOW_STATEMENT, &[]).await?;
+        Ok(())
     }
 
     fn stats(&self) -> PoolStats {
