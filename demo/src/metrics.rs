@@ -1,6 +1,7 @@
 //! `GET /metrics`: the counters in Prometheus' text format.
 
 use std::fmt::{Display, Write};
+use std::time::Duration;
 
 use cenote_http::{HeaderValue, Response, StatsHandle, header};
 use cenote_postgres::PoolStats;
@@ -11,6 +12,10 @@ use crate::databases::Databases;
 const CONTENT_TYPE: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
 const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+/// A lane whose oldest statement has been the oldest for longer counts as stalled. No lookup takes so long, not even behind
+/// a full lane of others.
+const STALLED_US: u64 = 100_000;
 
 /// A pool's counters, under the name of its database.
 type Pools = [(&'static str, PoolStats)];
@@ -50,18 +55,56 @@ fn add_http(page: &mut Page, http: &StatsHandle) {
 }
 
 fn add_pools(page: &mut Page, pools: &Pools) {
+    add_pool_gauges(page, pools);
+    add_pool_ages(page, pools);
+    add_pool_counters(page, pools);
+    add_lease_counters(page, pools);
+}
+
+fn add_pool_gauges(page: &mut Page, pools: &Pools) {
     let mut gauge = |name: &str, help: &str, value: fn(&PoolStats) -> usize| {
         page.gauges(name, help, "pool", pools.iter().map(|(pool, stats)| (*pool, value(stats))));
     };
     gauge("cenote_pool_connections_max", "The bound on connections.", |stats| stats.connections_max);
-    gauge("cenote_pool_lanes", "Connections that serve.", |stats| stats.lanes.len());
+    gauge("cenote_pool_lanes", "Connections that all callers share.", |stats| stats.lanes.len());
+    gauge("cenote_pool_lanes_stalled", "Of these, with a slow statement at the head.", |stats| {
+        stats.lanes.iter().filter(|lane| lane.oldest_age_us > STALLED_US).count()
+    });
+    gauge("cenote_pool_leases", "Connections that one caller has, or that are on their way back.", |stats| {
+        stats.leases.len()
+    });
     gauge("cenote_pool_connecting", "Connections in the making.", |stats| stats.connecting);
-    gauge("cenote_pool_in_flight", "Statements in flight.", PoolStats::in_flight);
-    gauge("cenote_pool_waiting", "Callers that wait for room on a connection.", |stats| stats.waiting);
+    gauge("cenote_pool_in_flight", "Statements in flight on lanes.", PoolStats::in_flight);
+    gauge("cenote_pool_prepared", "Statements prepared on lanes, over all of them.", |stats| {
+        stats.lanes.iter().map(|lane| lane.prepared).sum()
+    });
+    gauge("cenote_pool_waiting", "Callers that wait for room on a lane.", |stats| stats.waiting);
+    gauge("cenote_pool_waiting_for_lease", "Callers that wait for a lease.", |stats| stats.waiting_for_lease);
+}
+
+fn add_pool_ages(page: &mut Page, pools: &Pools) {
+    let mut age = |name: &str, help: &str, value_us: fn(&PoolStats) -> Option<u64>| {
+        let ages = pools.iter().map(|(pool, stats)| (*pool, seconds(value_us(stats).unwrap_or_default())));
+        page.gauges(name, help, "pool", ages);
+    };
+    age("cenote_pool_oldest_statement_age_seconds", "How long the slowest lane is at one statement.", |stats| {
+        stats.lanes.iter().map(|lane| lane.oldest_age_us).max()
+    });
+    age("cenote_pool_oldest_lease_age_seconds", "How long the oldest lease is held.", |stats| {
+        stats.leases.iter().map(|lease| lease.held_us).max()
+    });
+}
+
+fn seconds(us: u64) -> f64 {
+    Duration::from_micros(us).as_secs_f64()
+}
+
+fn add_pool_counters(page: &mut Page, pools: &Pools) {
     let mut counter = |name: &str, help: &str, value: fn(&PoolStats) -> u64| {
         page.counters(name, help, "pool", pools.iter().map(|(pool, stats)| (*pool, value(stats))));
     };
     counter("cenote_pool_replies_total", "Replies received.", |stats| stats.replies);
+    counter("cenote_pool_turns_total", "Turns in which a lane was written to and read.", |stats| stats.turns);
     counter("cenote_pool_writes_total", "System calls that wrote.", |stats| stats.writes);
     counter("cenote_pool_reads_total", "System calls that read.", |stats| stats.reads);
     counter("cenote_pool_bytes_received_total", "Bytes from the server.", |stats| stats.bytes_read);
@@ -73,10 +116,30 @@ fn add_pools(page: &mut Page, pools: &Pools) {
     });
     counter("cenote_pool_quarantines_total", "Connections closed for an open transaction.", |stats| stats.quarantines);
     counter("cenote_pool_resubmits_total", "Statements moved unsent to another connection.", |stats| stats.resubmits);
-    counter("cenote_pool_waits_total", "Callers that had to wait for room.", |stats| stats.waits);
+    counter("cenote_pool_repeats_total", "Statements that may run twice, and were sent again.", |stats| stats.repeats);
+    counter("cenote_pool_waits_total", "Callers that had to wait for room on a lane.", |stats| stats.waits);
     counter("cenote_pool_acquire_timeouts_total", "Callers that gave up waiting.", |stats| stats.acquire_timeouts);
+    counter("cenote_pool_overdue_total", "Statements not answered in the time given to them.", |stats| stats.overdue);
+    counter("cenote_pool_replies_too_large_total", "Replies dropped for their size.", |stats| stats.replies_too_large);
     counter("cenote_pool_lost_after_sent_total", "Statements lost after they were sent.", |stats| {
         stats.lost_after_sent
+    });
+}
+
+fn add_lease_counters(page: &mut Page, pools: &Pools) {
+    let mut counter = |name: &str, help: &str, value: fn(&PoolStats) -> u64| {
+        page.counters(name, help, "pool", pools.iter().map(|(pool, stats)| (*pool, value(stats))));
+    };
+    counter("cenote_pool_leases_taken_total", "Leases taken.", |stats| stats.leases_taken);
+    counter("cenote_pool_lease_waits_total", "Callers that had to wait for a lease.", |stats| stats.lease_waits);
+    counter("cenote_pool_leases_restored_total", "Leases rolled back or reset when given back.", |stats| {
+        stats.leases_restored
+    });
+    counter("cenote_pool_leases_closed_total", "Leases closed, for that did not come to an end.", |stats| {
+        stats.leases_closed
+    });
+    counter("cenote_pool_cancels_total", "Times the server was asked to stop a statement of a lease.", |stats| {
+        stats.cancels
     });
 }
 
@@ -133,5 +196,106 @@ impl Page {
     fn line(&mut self, line: impl Display) {
         // Writing to a string does not fail.
         let _ = writeln!(self.text, "{line}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cenote_postgres::{LaneStats, LeaseStats};
+
+    use super::*;
+
+    const POOLS: [&str; 2] = ["postgres", "mysql"];
+
+    fn page_of(stats: &PoolStats) -> String {
+        let mut page = Page::default();
+        add_pools(&mut page, &POOLS.map(|pool| (pool, stats.clone())));
+        page.text
+    }
+
+    fn has_line(page: &str, line: &str) {
+        assert!(page.lines().any(|other| other == line), "no line {line} in\n{page}");
+    }
+
+    #[test]
+    fn each_counter_is_told_under_its_name() {
+        // Each with a number of its own, so that none stands for another.
+        let mut stats = PoolStats::default();
+        let fields: [(&str, &mut u64); 22] = [
+            ("replies", &mut stats.replies),
+            ("turns", &mut stats.turns),
+            ("writes", &mut stats.writes),
+            ("reads", &mut stats.reads),
+            ("bytes_received", &mut stats.bytes_read),
+            ("bytes_sent", &mut stats.bytes_written),
+            ("connects", &mut stats.connects),
+            ("connect_failures", &mut stats.connect_failures),
+            ("connections_lost", &mut stats.connections_lost),
+            ("quarantines", &mut stats.quarantines),
+            ("resubmits", &mut stats.resubmits),
+            ("repeats", &mut stats.repeats),
+            ("waits", &mut stats.waits),
+            ("acquire_timeouts", &mut stats.acquire_timeouts),
+            ("overdue", &mut stats.overdue),
+            ("replies_too_large", &mut stats.replies_too_large),
+            ("lost_after_sent", &mut stats.lost_after_sent),
+            ("leases_taken", &mut stats.leases_taken),
+            ("lease_waits", &mut stats.lease_waits),
+            ("leases_restored", &mut stats.leases_restored),
+            ("leases_closed", &mut stats.leases_closed),
+            ("cancels", &mut stats.cancels),
+        ];
+        let mut lines = Vec::new();
+        for (number, (name, field)) in (1..).zip(fields) {
+            *field = number;
+            lines.push(format!("# TYPE cenote_pool_{name}_total counter"));
+            lines.extend(POOLS.map(|pool| format!("cenote_pool_{name}_total{{pool=\"{pool}\"}} {number}")));
+        }
+        let page = page_of(&stats);
+        lines.iter().for_each(|line| has_line(&page, line));
+        assert_eq!(page.matches("counter\n").count(), 22, "one is not looked at here\n{page}");
+    }
+
+    #[test]
+    fn a_stalled_lane_and_a_forgotten_lease_are_seen_with_their_age() {
+        let mut stats = PoolStats::default();
+        let lane = |in_flight, oldest_age_us| {
+            let mut lane = LaneStats::default();
+            (lane.in_flight, lane.oldest_age_us, lane.prepared) = (in_flight, oldest_age_us, 4);
+            lane
+        };
+        let lease = |held_us| {
+            let mut lease = LeaseStats::default();
+            lease.held_us = held_us;
+            lease
+        };
+        stats.lanes = vec![lane(3, STALLED_US), lane(1, 2_500_000), lane(0, 0)];
+        stats.leases = vec![lease(1_000), lease(61_000_000)];
+        (stats.connections_max, stats.connecting, stats.waiting, stats.waiting_for_lease) = (8, 1, 6, 7);
+        let page = page_of(&stats);
+        for (name, value) in [
+            ("connections_max", "8"),
+            ("lanes", "3"),
+            ("lanes_stalled", "1"),
+            ("leases", "2"),
+            ("connecting", "1"),
+            ("in_flight", "4"),
+            ("prepared", "12"),
+            ("waiting", "6"),
+            ("waiting_for_lease", "7"),
+            ("oldest_statement_age_seconds", "2.5"),
+            ("oldest_lease_age_seconds", "61"),
+        ] {
+            has_line(&page, &format!("# TYPE cenote_pool_{name} gauge"));
+            has_line(&page, &format!("cenote_pool_{name}{{pool=\"mysql\"}} {value}"));
+        }
+        assert_eq!(page.matches("gauge\n").count(), 11, "one is not looked at here\n{page}");
+    }
+
+    #[test]
+    fn a_pool_without_connections_has_ages_of_zero() {
+        let page = page_of(&PoolStats::default());
+        has_line(&page, "cenote_pool_oldest_statement_age_seconds{pool=\"postgres\"} 0");
+        has_line(&page, "cenote_pool_oldest_lease_age_seconds{pool=\"postgres\"} 0");
     }
 }

@@ -43,10 +43,20 @@ async fn rows_are_those_of_the_table(server: Server) {
     assert_eq!(ask(demo.address(), "/db").await.status, 200, "Postgres beside it");
     let metrics = ask(demo.address(), "/metrics").await.body;
     let page = metrics.as_str().unwrap_or_default();
+    let value = |name: &str, pool: &str| {
+        let start = format!("cenote_pool_{name}{{pool=\"{pool}\"}} ");
+        let value = page.lines().find_map(|line| line.strip_prefix(&start)?.parse::<f64>().ok());
+        value.unwrap_or_else(|| panic!("no number for {start}in {page}"))
+    };
     for pool in ["postgres", "mysql"] {
-        let name = format!("cenote_pool_replies_total{{pool=\"{pool}\"}} ");
-        let line = page.lines().find_map(|line| line.strip_prefix(&name));
-        assert!(line.is_some_and(|count| count.parse::<u64>().is_ok_and(|count| count > 0)), "{name}: {page}");
+        for counted in ["replies_total", "turns_total", "lanes", "prepared"] {
+            assert!(value(counted, pool) > 0.0, "{counted} of {pool}: {page}");
+        }
+        // The demo takes no leases, and nothing is slow in it.
+        for none in ["leases", "waiting_for_lease", "leases_taken_total", "cancels_total", "overdue_total"] {
+            assert_eq!(value(none, pool), 0.0, "{none} of {pool}: {page}");
+        }
+        assert!(value("oldest_statement_age_seconds", pool) >= 0.0);
     }
 }
 
