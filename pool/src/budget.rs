@@ -15,6 +15,7 @@ use crate::error::ConnectFailure;
 use crate::inbound::Inbound;
 use crate::language::Language;
 use crate::limits::PoolLimits;
+use crate::lookup::Lookup;
 use crate::prepared::Prepared;
 use crate::socket::{ParkedSocket, Socket};
 
@@ -49,6 +50,7 @@ pub(crate) struct Seat<F>(pub(crate) Option<Live<F>>);
 /// Makes connections for the budget.
 pub(crate) struct Budget<L> {
     pub(crate) language: Arc<L>,
+    pub(crate) lookup: Lookup,
     pub(crate) limits: PoolLimits,
 }
 
@@ -57,7 +59,7 @@ impl<L: Language> Manager for Budget<L> {
     type Error = Arc<ConnectFailure>;
 
     async fn create(&self) -> Result<Self::Type, Self::Error> {
-        let connected = connect::connect(&*self.language, self.limits.connect_timeout).await?;
+        let connected = connect::connect(&*self.language, &self.lookup, self.limits.connect_timeout).await?;
         let lane = &self.limits.lane;
         Ok(Seat(Some(Live {
             link: Link::New(connected.socket),

@@ -16,6 +16,7 @@ use crate::lane::{AfterDrain, Lane};
 use crate::language::Language;
 use crate::lease::Leases;
 use crate::limits::PoolLimits;
+use crate::lookup::Lookup;
 use crate::route;
 use crate::stats::{PoolCounters, PoolStats};
 use crate::tenancy::Tenant;
@@ -119,7 +120,7 @@ impl<L: Language> Pool<L> {
     /// A pool that nobody else can join. No I/O.
     pub fn new(language: L, limits: PoolLimits) -> Pool<L> {
         let language = Arc::new(language);
-        let manager = Budget { language: Arc::clone(&language), limits: limits.clone() };
+        let manager = Budget { language: Arc::clone(&language), lookup: Lookup::default(), limits: limits.clone() };
         let budget = deadpool::managed::Pool::builder(manager).max_size(limits.connections_max.max(1)).build();
         let Ok(budget) = budget else { unreachable!("a budget without timeouts needs no runtime") };
         let inner = Inner {

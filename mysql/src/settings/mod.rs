@@ -74,7 +74,7 @@ const SCHEMES: [&str; 2] = ["mysql", "mariadb"];
 /// | `program_name` | | shown among the connection attributes |
 /// | `connection_attributes` | on | whether the server is told the driver's name and version, the kind of system and `program_name`; never a host's name or a process's number |
 /// | `found_rows` | off | affected rows are those that matched (`on`), or only those that were changed, as with the C client |
-/// | `connect_timeout` | 5 s | per address, log-in included |
+/// | `connect_timeout` | 5 s | per look-up of a name and per address, log-in included |
 /// | `ssl_mode` | `preferred`; with `ssl_ca` `verify-ca` | see [`SslMode`] |
 /// | `ssl_ca` | | who may have signed the server's certificate: a PEM file, or `system`, which means `verify-identity` |
 /// | `ssl_cert`, `ssl_key` | | the client's own certificate and its key: PEM files |

@@ -77,7 +77,7 @@ const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
 /// | `dbname` | the user's name | |
 /// | `application_name` | | shown in `pg_stat_activity` |
 /// | `options` | | options for the server's process, `-c search_path=app`; `client_encoding` and `DateStyle` stay the driver's |
-/// | `connect_timeout` | 5 s | per address, log-in included |
+/// | `connect_timeout` | 5 s | per look-up of a name and per address, log-in included |
 /// | `sslmode` | `prefer` | whether to encrypt and what is checked: see [`SslMode`] |
 /// | `sslrootcert` | | file with the authorities that may have signed the server's certificate; `system`: those the system trusts, with `verify-full` alone |
 /// | `sslcert`, `sslkey` | | files with the client's own certificate and its key, not encrypted |
