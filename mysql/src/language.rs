@@ -71,6 +71,8 @@ pub(crate) fn limits(settings: &Settings) -> PoolLimits {
         waiters_max: settings.waiters_max(),
         acquire_timeout: settings.acquire_timeout(),
         connect_timeout: settings.connect_timeout(),
+        max_lifetime: settings.max_lifetime(),
+        idle_timeout: settings.idle_timeout(),
         lane: LaneLimits {
             in_flight_max: settings.max_pipeline(),
             unsent_bytes_max: settings.unsent_bytes_max(),

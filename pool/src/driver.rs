@@ -493,7 +493,8 @@ impl<L: Language> Driver<L> {
                     let prepared = std::mem::replace(&mut self.lane.lock().prepared, Prepared::new(0));
                     let (in_flight_max, round_trip_us) = (self.lane.in_flight_max, self.round_trip_us);
                     let cancellation = self.lane.cancellation.clone();
-                    Live { link: Link::Parked(socket), inbound, prepared, in_flight_max, round_trip_us, cancellation }
+                    let (link, birth) = (Link::Parked(socket), Some(self.lane.birth));
+                    Live { link, inbound, prepared, in_flight_max, birth, round_trip_us, cancellation }
                 })
             }
             (_, Some(mut socket), _) => {
@@ -577,10 +578,10 @@ impl<L: Language> Drop for Driver<L> {
 
 /// Takes a connection out of its seat and onto the current runtime.
 pub(crate) fn take_over<L: Language>(seat: &mut Object<Budget<L>>) -> Option<Live<L::Framer, Socket>> {
-    let Live { link, inbound, prepared, in_flight_max, round_trip_us, cancellation } = seat.0.take()?;
+    let Live { link, inbound, prepared, in_flight_max, birth, round_trip_us, cancellation } = seat.0.take()?;
     let socket = match link {
         Link::New(socket) => socket,
         Link::Parked(parked) => parked.unpark().ok()?,
     };
-    Some(Live { link: socket, inbound, prepared, in_flight_max, round_trip_us, cancellation })
+    Some(Live { link: socket, inbound, prepared, in_flight_max, birth, round_trip_us, cancellation })
 }

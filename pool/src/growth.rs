@@ -20,6 +20,7 @@ use crate::lane::{AfterDrain, Lane};
 use crate::language::Language;
 use crate::plan::{Decision, Situation, decide};
 use crate::pool::{Growth, Inner};
+use crate::retirement::Birth;
 
 /// From this depth of the best lane on, one more lane is wanted: nobody knows whether what is in flight on it is quick,
 /// and a server works on the statements of one connection one after the other.
@@ -274,7 +275,8 @@ impl<L: Language> Opening<L> {
         let is_new = matches!(&seat.0, Some(Live { link: Link::New(_), .. }));
         // A failure here is a connection that ended while it changed runtimes; whoever waits has it tried again.
         let Some(live) = take_over(&mut seat) else { return };
-        let Live { link: mut socket, inbound, prepared, in_flight_max, round_trip_us, cancellation } = live;
+        let Live { link: mut socket, inbound, prepared, in_flight_max, birth, round_trip_us, cancellation } = live;
+        let birth = birth.unwrap_or_else(|| Birth::now(pool.limits.max_lifetime, pool.now_us(), home::random()));
         if is_new {
             pool.note_success();
         }
@@ -286,12 +288,16 @@ impl<L: Language> Opening<L> {
         }
         growth.next_lane += 1;
         let number = growth.next_lane;
-        let lane = Lane::new(number, home, &pool.limits.lane, in_flight_max, prepared, cancellation);
+        let lane = Lane::new(number, birth, home, &pool.limits.lane, in_flight_max, prepared, cancellation);
         let lane = Arc::new(lane);
         pool.list(&lane);
         growth.connecting -= 1;
         self.became_lane = true;
+        let housekeeper = pool.keep_house(&mut growth);
         drop(growth);
+        if let (Some(housekeeper), Some(runtime)) = (housekeeper, home::background()) {
+            runtime.spawn(housekeeper);
+        }
         tokio::spawn(Driver::new(Arc::clone(&pool), Arc::clone(&lane), seat, socket, inbound, round_trip_us).run());
         pool.offer_new(&lane);
         pool.grant();

@@ -28,6 +28,7 @@
 //! | [`route`] | which lane a statement takes: a pure function |
 //! | `lane`, `driver` | one connection: its two ends, and the task that writes and reads |
 //! | `budget`, `growth`, `plan`, `connect`, `lookup`, `backoff` | the one budget of connections, and how they come to be |
+//! | `retirement`, `housekeeping` | when a connection is old or idle, and how it ends |
 //! | `run`, `submit` | one statement from its caller's side, and onto a lane |
 //! | `tls` | the encrypted socket, and who is trusted |
 //! | `low_water`, `watch` | when replies are collected before a thread is woken, and that none stands still |
@@ -44,6 +45,7 @@ mod driver;
 mod error;
 mod growth;
 mod home;
+mod housekeeping;
 pub mod inbound;
 mod lane;
 mod language;
@@ -59,6 +61,7 @@ mod pool;
 mod prepared;
 mod registry;
 mod restore;
+mod retirement;
 pub mod route;
 mod run;
 pub mod settings;

@@ -32,6 +32,8 @@ pub(crate) struct Growth<L: Language> {
     pub(crate) retry_at_us: u64,
     pub(crate) last_failure: Option<Arc<ConnectFailure>>,
     pub(crate) next_lane: u64,
+    /// Somebody looks after connections that are old or idle.
+    pub(crate) housekeeper: bool,
     pub(crate) leases: Leases<L>,
 }
 
@@ -44,6 +46,7 @@ impl<L: Language> Default for Growth<L> {
             retry_at_us: 0,
             last_failure: None,
             next_lane: 0,
+            housekeeper: false,
             leases: Leases::default(),
         }
     }
@@ -363,6 +366,7 @@ impl<L: Language> Inner<L> {
             connects: counters.connects.get(),
             connect_failures: counters.connect_failures.get(),
             connections_lost: counters.connections_lost.get(),
+            connections_retired: counters.connections_retired.get(),
             quarantines: counters.quarantines.get(),
             resubmits: counters.resubmits.get(),
             repeats: counters.repeats.get(),

@@ -39,6 +39,7 @@ pub(crate) struct PoolCounters {
     pub(crate) connects: Counter,
     pub(crate) connect_failures: Counter,
     pub(crate) connections_lost: Counter,
+    pub(crate) connections_retired: Counter,
     pub(crate) quarantines: Counter,
     pub(crate) resubmits: Counter,
     pub(crate) repeats: Counter,
@@ -128,6 +129,8 @@ pub struct PoolStats {
     pub connect_failures: u64,
     /// Connections that ended before we closed them.
     pub connections_lost: u64,
+    /// Connections closed because they were old or had long had nothing to do.
+    pub connections_retired: u64,
     /// Connections closed because a statement left a transaction open on them.
     pub quarantines: u64,
     /// Statements moved to another lane because theirs was lost before any byte had left.

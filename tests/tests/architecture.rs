@@ -65,6 +65,7 @@ const WITHOUT_IO: &[&str] = &[
     "pool/src/pipeline.rs",
     "pool/src/plan.rs",
     "pool/src/prepared.rs",
+    "pool/src/retirement.rs",
     "pool/src/route.rs",
     "mysql/src/auth.rs",
     "mysql/src/auth/scramble.rs",

@@ -4,12 +4,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use cenote_pool::Resolver;
 use cenote_postgres::{Host, Pool};
-use cenote_tests::{ClosedPort, Direction, Proxy, must_end, open, postgres_url, settings, wait_until};
+use cenote_tests::{Admin, ClosedPort, Direction, Proxy, must_end, open, postgres_url, settings, wait_until};
 use futures_util::future::join_all;
 
 /// Nothing waits for this to pass.
@@ -129,4 +129,103 @@ async fn attempts_that_fail_take_no_place_for_good() {
     };
     let (_, proxy) = must_end("callers of a server that comes up", async { tokio::join!(waiting, coming_up) }).await;
     assert_eq!((proxy.accepted(), pool.stats().lanes.len()), (1, 1));
+}
+
+/// Works the pool until it has all its connections.
+async fn fill(pool: &Pool) {
+    let size = pool.settings().pool_size();
+    let full = AtomicBool::new(false);
+    let callers = join_all((0..size * 8).map(|_| async {
+        while !full.load(Ordering::SeqCst) {
+            pool.execute("select pg_sleep(0.002)", &[]).await.expect("the pool works");
+            full.fetch_or(pool.stats().lanes.len() == size, Ordering::SeqCst);
+        }
+    }));
+    must_end("callers who fill the pool", callers).await;
+}
+
+#[tokio::test]
+async fn a_pool_at_rest_keeps_one_connection() {
+    let admin = Admin::connect().await;
+    let pool = open(settings("rest").pool_size(4).idle_timeout(Duration::from_millis(200)));
+    fill(&pool).await;
+    let rested = async || pool.stats().lanes.len() == 1 && admin.backends(&pool).await.len() == 1;
+    wait_until("idle connections were closed", rested).await;
+    let stats = pool.stats();
+    assert_eq!((stats.connections_retired, stats.connections_lost), (stats.connects - 1, 0), "{stats:?}");
+    // Longer than any of the others was let live.
+    let (kept, connects) = (stats.lanes[0].lane, stats.connects);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    works(&pool).await;
+    assert_eq!((pool.stats().lanes[0].lane, pool.stats().connects), (kept, connects), "the last one stays");
+    fill(&pool).await;
+}
+
+/// Connections that were made together are replaced one after another, under load, and nobody notices.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_are_old_are_retired_one_at_a_time() {
+    const SIZE: usize = 4;
+    let pool = open(settings("old").pool_size(SIZE).max_lifetime(Duration::from_millis(400)));
+    fill(&pool).await;
+    let over = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..32_i32)
+        .map(|number| {
+            let (pool, over) = (pool.clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                while !over.load(Ordering::SeqCst) {
+                    let row = pool.query_one("select $1::int4, pg_sleep(0.001)", &[&number]).await;
+                    let row = row.expect("a connection that retires finishes what it has begun");
+                    assert_eq!(row.get::<_, i32>(0).unwrap(), number);
+                }
+            })
+        })
+        .collect();
+    let mut known: Vec<u64> = Vec::new();
+    let replaced = async || {
+        let stats = pool.stats();
+        assert!(stats.connections() <= SIZE, "{stats:?}");
+        known.extend(stats.lanes.iter().map(|lane| lane.lane));
+        known.sort_unstable();
+        known.dedup();
+        stats.connections_retired as usize >= 3 * SIZE
+    };
+    wait_until("connections were replaced three times over", replaced).await;
+    over.store(true, Ordering::SeqCst);
+    for caller in callers {
+        must_end("a caller", caller).await.expect("its answers were right");
+    }
+    let stats = pool.stats();
+    assert_eq!((stats.connections_lost, stats.lost_after_sent, stats.acquire_timeouts), (0, 0, 0), "{stats:?}");
+    assert!(known.len() > 2 * SIZE, "{known:?}");
+}
+
+/// The statement is not cut off, and no other connection is ended meanwhile.
+#[tokio::test]
+async fn an_old_connection_finishes_its_statements() {
+    let admin = Admin::connect().await;
+    let key = i64::from(fastrand::u32(..));
+    admin.rows("select pg_advisory_lock($1)", &[&key]).await;
+    let pool = open(settings("finishes").pool_size(2).max_lifetime(Duration::from_millis(200)));
+    let stuck = tokio::spawn({
+        let (pool, sql) = (pool.clone(), format!("do $$ begin perform pg_advisory_xact_lock({key}); end $$"));
+        async move { pool.execute(&sql, &[]).await }
+    });
+    wait_until("it retires", async || pool.stats().connections_retired == 1).await;
+    for _ in 0..20 {
+        works(&pool).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let stats = pool.stats();
+    assert_eq!((stats.connections_retired, stats.lanes.len()), (1, 2), "one at a time: {stats:?}");
+    admin.rows("select pg_advisory_unlock($1)", &[&key]).await;
+    must_end("the statement", stuck).await.unwrap().expect("it was finished");
+    wait_until("the next one retires", async || pool.stats().connections_retired >= 2).await;
+}
+
+#[tokio::test]
+async fn without_limits_nothing_ends() {
+    let pool = open(settings("for_ever").pool_size(2).max_lifetime(Duration::ZERO).idle_timeout(Duration::ZERO));
+    fill(&pool).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!((pool.stats().lanes.len(), pool.stats().connections_retired), (2, 0));
 }
