@@ -71,6 +71,10 @@ fn add_pools(page: &mut Page, pools: &Pools) {
     counter("cenote_pool_connections_lost_total", "Connections that ended by themselves.", |stats| {
         stats.connections_lost
     });
+    counter("cenote_pool_connections_retired_total", "Connections closed for their age or idleness.", |stats| {
+        stats.connections_retired
+    });
+    counter("cenote_pool_hosts_left_total", "Servers left with all their connections.", |stats| stats.hosts_left);
     counter("cenote_pool_quarantines_total", "Connections closed for an open transaction.", |stats| stats.quarantines);
     counter("cenote_pool_resubmits_total", "Statements moved unsent to another connection.", |stats| stats.resubmits);
     counter("cenote_pool_waits_total", "Callers that had to wait for room.", |stats| stats.waits);

@@ -326,6 +326,7 @@ impl<L: Language> Driver<L> {
         // What waits to be written is owed no reply.
         let expecting = self.backlog;
         let mut result = Ok(());
+        let mut leaves_host = false;
         loop {
             let place = self.delivered + self.replies.len() as u64;
             let preparation = self.preparations.front().filter(|(expected, _)| *expected == place).map(|(_, id)| *id);
@@ -338,6 +339,9 @@ impl<L: Language> Driver<L> {
                 Ok(Some(Event::Reply { bytes, settled, failed })) => {
                     if let Some(bytes) = &bytes {
                         self.low_water.saw_reply(bytes.len());
+                        // Asked before it is delivered: until then its lease, if it is of one, has not ended.
+                        leaves_host |=
+                            failed && L::reply_leaves_host(bytes) && self.lane.lock().tenancy.hears_the_server();
                     }
                     if let Some(id) = preparation {
                         self.preparations.pop_front();
@@ -358,6 +362,7 @@ impl<L: Language> Driver<L> {
                     }
                 }
                 Ok(Some(Event::Farewell(bytes))) => {
+                    leaves_host |= L::farewell_leaves_host(&bytes);
                     // Not waited for: whoever says good-bye and stays would keep everyone in flight.
                     self.farewell = Some(bytes);
                     result = Err(LossCause::PeerClosed);
@@ -374,6 +379,9 @@ impl<L: Language> Driver<L> {
         let too_large = inbound.is_dropping();
         if !self.replies.is_empty() || large || too_large {
             self.deliver(large, too_large);
+        }
+        if leaves_host {
+            self.pool.leave_host(self.lane.birth.generation);
         }
         result
     }

@@ -218,6 +218,14 @@ impl<L: Language> Inner<L> {
     }
 }
 
+/// What came of a connection that was had.
+enum Installed {
+    /// It is a lane, or there is none to be had by it.
+    Done,
+    /// Its server was left meanwhile.
+    Stale,
+}
+
 /// A connect under way. Dropped at any point, it gives its place back.
 struct Opening<L: Language> {
     pool: Arc<Inner<L>>,
@@ -237,8 +245,13 @@ impl<L: Language> Opening<L> {
             if self.pool.closing.load(Ordering::SeqCst) {
                 return;
             }
+            // Asked before: a connection may be to a server that is left while it is made.
+            let generation = self.pool.growth().generations.current();
             match self.pool.budget.get().await {
-                Ok(seat) => return self.install(seat, home),
+                Ok(seat) => match self.install(seat, generation, home) {
+                    Installed::Stale => {}
+                    Installed::Done => return,
+                },
                 Err(PoolError::Backend(failure)) => {
                     self.pool.note_failure(&failure);
                     if failure.is_fatal() {
@@ -270,21 +283,23 @@ impl<L: Language> Opening<L> {
         decide(&situation) == Decision::Connect
     }
 
-    fn install(&mut self, mut seat: Object<Budget<L>>, home: u32) {
+    fn install(&mut self, mut seat: Object<Budget<L>>, generation: u64, home: u32) -> Installed {
         let pool = Arc::clone(&self.pool);
         let is_new = matches!(&seat.0, Some(Live { link: Link::New(_), .. }));
         // A failure here is a connection that ended while it changed runtimes; whoever waits has it tried again.
-        let Some(live) = take_over(&mut seat) else { return };
+        let Some(live) = take_over(&mut seat) else { return Installed::Done };
         let Live { link: mut socket, inbound, prepared, in_flight_max, birth, round_trip_us, cancellation } = live;
-        let birth = birth.unwrap_or_else(|| Birth::now(pool.limits.max_lifetime, pool.now_us(), home::random()));
+        let birth =
+            birth.unwrap_or_else(|| Birth::now(generation, pool.limits.max_lifetime, pool.now_us(), home::random()));
         if is_new {
             pool.note_success();
         }
         let mut growth = pool.growth();
-        if pool.closing.load(Ordering::SeqCst) {
+        let closing = pool.closing.load(Ordering::SeqCst);
+        if closing || growth.generations.has_left(birth.generation) {
             drop(growth);
             socket.try_write(L::farewell());
-            return;
+            return if closing { Installed::Done } else { Installed::Stale };
         }
         growth.next_lane += 1;
         let number = growth.next_lane;
@@ -304,6 +319,7 @@ impl<L: Language> Opening<L> {
         if pool.waiters.waiting() > 0 {
             pool.ensure_lane();
         }
+        Installed::Done
     }
 }
 

@@ -1,8 +1,10 @@
-//! The housekeeper: retires connections that are old or have long had nothing to do.
+//! The housekeeper: retires connections that are old or have long had nothing to do; and how a server is left, of all of
+//! whose connections one has heard that it goes.
 //!
 //! One task of the library's own thread for each pool, from its first connection to its last. It looks rarely, and by
 //! counters that the lanes keep anyway: no statement knows of it. A connection is retired by draining: what is in flight is
-//! finished, and another is made only when somebody wants it. Who is retired is decided in `retirement`.
+//! finished, and another is made only when somebody wants it. Who is retired is decided in `retirement`,
+//! and whether a server is left in `generations`.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -53,6 +55,26 @@ impl<L: Language> Inner<L> {
     ) -> Option<impl Future<Output = ()> + Send + use<L>> {
         let pause = pause(&self.limits)?;
         (!std::mem::replace(&mut growth.housekeeper, true)).then(|| keep_house(Arc::downgrade(self), pause))
+    }
+
+    /// A connection of this generation has heard that its server is to be left: if it is, no connection as old takes
+    /// anything new, and each is closed when it has finished what it has begun.
+    #[cold]
+    pub(crate) fn leave_host(self: &Arc<Self>, generation: u64) {
+        let mut growth = self.growth();
+        if !growth.generations.leave(generation, self.now_us()) {
+            return;
+        }
+        let lanes = self.lanes.load_full();
+        drop(growth);
+        self.counters.hosts_left.add(1);
+        // One that has become a lease meanwhile is left when it comes back.
+        for lane in lanes.iter().filter(|lane| lane.birth.generation <= generation) {
+            lane.retire();
+        }
+        if self.is_waited_for() {
+            self.ensure_lane();
+        }
     }
 
     fn look_round(&self, seen: &mut Vec<Seen>) -> Look {

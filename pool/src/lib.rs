@@ -29,6 +29,7 @@
 //! | `lane`, `driver` | one connection: its two ends, and the task that writes and reads |
 //! | `budget`, `growth`, `plan`, `connect`, `lookup`, `backoff` | the one budget of connections, and how they come to be |
 //! | `retirement`, `housekeeping` | when a connection is old or idle, and how it ends |
+//! | `generations` | when a server is left, with all connections to it |
 //! | `run`, `submit` | one statement from its caller's side, and onto a lane |
 //! | `tls` | the encrypted socket, and who is trusted |
 //! | `low_water`, `watch` | when replies are collected before a thread is woken, and that none stands still |
@@ -43,6 +44,7 @@ mod connect;
 mod deadline;
 mod driver;
 mod error;
+mod generations;
 mod growth;
 mod home;
 mod housekeeping;

@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use crate::budget::Budget;
 use crate::connect::within;
 use crate::error::{AcquireTimeout, ConnectFailure, Failure, LossCause};
+use crate::generations::Generations;
 use crate::home;
 use crate::lane::{AfterDrain, Lane};
 use crate::language::Language;
@@ -32,6 +33,7 @@ pub(crate) struct Growth<L: Language> {
     pub(crate) retry_at_us: u64,
     pub(crate) last_failure: Option<Arc<ConnectFailure>>,
     pub(crate) next_lane: u64,
+    pub(crate) generations: Generations,
     /// Somebody looks after connections that are old or idle.
     pub(crate) housekeeper: bool,
     pub(crate) leases: Leases<L>,
@@ -46,6 +48,7 @@ impl<L: Language> Default for Growth<L> {
             retry_at_us: 0,
             last_failure: None,
             next_lane: 0,
+            generations: Generations::default(),
             housekeeper: false,
             leases: Leases::default(),
         }
@@ -367,6 +370,7 @@ impl<L: Language> Inner<L> {
             connect_failures: counters.connect_failures.get(),
             connections_lost: counters.connections_lost.get(),
             connections_retired: counters.connections_retired.get(),
+            hosts_left: counters.hosts_left.get(),
             quarantines: counters.quarantines.get(),
             resubmits: counters.resubmits.get(),
             repeats: counters.repeats.get(),

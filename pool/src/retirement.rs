@@ -8,6 +8,8 @@ use std::time::Duration;
 /// What a connection has from the beginning and keeps, whoever drives it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Birth {
+    /// Which connections were made before the pool last left a server.
+    pub(crate) generation: u64,
     /// When it is old.
     pub(crate) expires_at_us: u64,
 }
@@ -18,13 +20,13 @@ const JITTER_PART: u64 = 10;
 
 impl Birth {
     /// Of a connection that is made now. A lifetime of zero has no end.
-    pub(crate) fn now(max_lifetime: Duration, now_us: u64, random: u64) -> Birth {
+    pub(crate) fn now(generation: u64, max_lifetime: Duration, now_us: u64, random: u64) -> Birth {
         let longest_us = micros(max_lifetime);
         let expires_at_us = match longest_us {
             0 => u64::MAX,
             _ => now_us.saturating_add(longest_us - random % (longest_us / JITTER_PART + 1)),
         };
-        Birth { expires_at_us }
+        Birth { generation, expires_at_us }
     }
 }
 
@@ -110,11 +112,12 @@ mod tests {
     #[test]
     fn lifetimes_that_begin_together_end_apart() {
         let lifetime = Duration::from_secs(1_800);
-        let ends: Vec<u64> = (0..1_000).map(|random| Birth::now(lifetime, 5, random * 180_001).expires_at_us).collect();
+        let ends: Vec<u64> =
+            (0..1_000).map(|random| Birth::now(0, lifetime, 5, random * 180_001).expires_at_us).collect();
         let (first, last) = (*ends.iter().min().unwrap(), *ends.iter().max().unwrap());
         assert_eq!(last, 5 + 1_800 * SECOND_US, "never later than was asked for");
         assert!((5 + 1_620 * SECOND_US..5 + 1_625 * SECOND_US).contains(&first), "a tenth earlier at most: {first}");
-        assert_eq!(Birth::now(Duration::ZERO, 5, 77).expires_at_us, u64::MAX, "zero is never");
-        assert_eq!(Birth::now(Duration::MAX, 5, 0).expires_at_us, u64::MAX);
+        assert_eq!(Birth::now(0, Duration::ZERO, 5, 77).expires_at_us, u64::MAX, "zero is never");
+        assert_eq!(Birth::now(0, Duration::MAX, 5, 0).expires_at_us, u64::MAX);
     }
 }

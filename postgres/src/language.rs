@@ -9,6 +9,7 @@ use cenote_pool::{
 };
 
 use crate::error::Error;
+use crate::leaving;
 use crate::login::{Login, LoginError, Progress, Purpose};
 use crate::reply;
 use crate::server_error::Notice;
@@ -139,6 +140,14 @@ impl Language for Postgres {
     fn reset(&self, forget_prepared: bool) -> Vec<Vec<u8>> {
         let sql = if forget_prepared { "discard all" } else { RESET };
         vec![frontend::simple_query(sql)]
+    }
+
+    fn reply_leaves_host(reply: &[u8]) -> bool {
+        leaving::reply_leaves_host(reply)
+    }
+
+    fn farewell_leaves_host(farewell: &[u8]) -> bool {
+        leaving::farewell_leaves_host(farewell)
     }
 
     fn farewell() -> &'static [u8] {

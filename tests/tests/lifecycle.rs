@@ -5,11 +5,13 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cenote_pool::Resolver;
-use cenote_postgres::{Host, Pool};
-use cenote_tests::{Admin, ClosedPort, Direction, Proxy, must_end, open, postgres_url, settings, wait_until};
+use cenote_postgres::{Host, Pool, SqlState};
+use cenote_tests::{
+    Admin, ClosedPort, Direction, Proxy, must_end, open, postgres_url, settings, unique_name, wait_until,
+};
 use futures_util::future::join_all;
 
 /// Nothing waits for this to pass.
@@ -228,4 +230,118 @@ async fn without_limits_nothing_ends() {
     fill(&pool).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!((pool.stats().lanes.len(), pool.stats().connections_retired), (2, 0));
+}
+
+/// The other connections are left as well, since a server that goes says the same; but each finishes what it has begun.
+#[tokio::test]
+async fn a_connection_that_is_terminated_has_the_others_drained_and_nothing_lost() {
+    let admin = Admin::connect().await;
+    let key = i64::from(fastrand::u32(..));
+    let pool = open(settings("terminated").pool_size(4));
+    fill(&pool).await;
+    admin.rows("select pg_advisory_lock($1)", &[&key]).await;
+    let stuck = tokio::spawn({
+        let (pool, sql) = (pool.clone(), format!("do $$ begin perform pg_advisory_xact_lock({key}); end $$"));
+        async move { pool.execute(&sql, &[]).await }
+    });
+    let waits = async || admin.backends(&pool).await.iter().any(|one| one.wait_event_type.as_deref() == Some("Lock"));
+    wait_until("one statement is stuck", waits).await;
+    let before = admin.backends(&pool).await;
+    let (waiting, idle): (Vec<_>, Vec<_>) =
+        before.iter().partition(|one| one.wait_event_type.as_deref() == Some("Lock"));
+    assert_eq!((waiting.len(), idle.len()), (1, 3), "{before:?}");
+    admin.rows("select pg_terminate_backend($1)", &[&idle[0].pid]).await;
+    let left = async || {
+        let now = admin.backends(&pool).await;
+        idle.iter().all(|old| now.iter().all(|new| new.pid != old.pid))
+    };
+    wait_until("the idle ones are left", left).await;
+    works(&pool).await;
+    let stats = pool.stats();
+    assert_eq!((stats.connections_lost, stats.hosts_left), (1, 1), "{stats:?}");
+    assert!(admin.backends(&pool).await.iter().any(|one| one.pid == waiting[0].pid), "it finishes what it has begun");
+    admin.rows("select pg_advisory_unlock($1)", &[&key]).await;
+    must_end("the statement", stuck).await.unwrap().expect("it was finished");
+    let gone = async || admin.backends(&pool).await.iter().all(|one| one.pid != waiting[0].pid);
+    wait_until("and then it is left, too", gone).await;
+    assert_eq!(pool.stats().lost_after_sent, 0);
+}
+
+/// A role whose sessions may only read, from when that is said until it is taken back: what it began before stays so.
+struct Role {
+    admin: Admin,
+    name: String,
+}
+
+impl Role {
+    async fn create() -> Role {
+        let (admin, name) = (Admin::connect().await, unique_name("reader"));
+        admin.run(&format!("create role {name} login password 'reads' in role cenote")).await;
+        admin.run(&format!("create table {name} (n int4); grant all on {name} to {name}")).await;
+        Role { admin, name }
+    }
+
+    async fn may_write(&self, may: bool) {
+        let value = if may { "off" } else { "on" };
+        self.admin.run(&format!("alter role {} set default_transaction_read_only = {value}", self.name)).await;
+    }
+
+    fn insert(&self) -> String {
+        format!("insert into {} values ($1)", self.name)
+    }
+
+    async fn end(self, pool: Pool) {
+        pool.close(AMPLE).await;
+        self.admin.wait_for_no_backend(&pool).await;
+        self.admin.run(&format!("drop table {0}; drop role {0}", self.name)).await;
+    }
+}
+
+/// After a failover: the name stands for another server, and the one that it stood for takes no writes any more.
+#[tokio::test]
+async fn a_server_that_takes_no_writes_is_left_for_the_one_that_the_name_stands_for_now() {
+    let (role, old, new) = (Role::create().await, Proxy::start(&postgres_url()), Proxy::start(&postgres_url()));
+    let port = Arc::new(AtomicUsize::new(usize::from(old.port())));
+    let (resolver, _) = resolver({
+        let port = Arc::clone(&port);
+        move |_| Some(vec![port.load(Ordering::SeqCst) as u16])
+    });
+    role.may_write(false).await;
+    let settings = settings("failover").user(&role.name).password("reads").hosts([host(NAME, 1)]).pool_size(3);
+    let pool = open(settings);
+    pool.set_resolver(resolver);
+    fill(&pool).await;
+    assert_eq!((old.open(), new.open()), (3, 0));
+    role.may_write(true).await;
+    port.store(usize::from(new.port()), Ordering::SeqCst);
+    works(&pool).await;
+    assert_eq!((pool.stats().hosts_left, new.accepted()), (0, 0), "reads are no reason to leave");
+    let error = must_end("a write", pool.execute(&role.insert(), &[&1])).await.expect_err("it may only read");
+    assert_eq!(error.code(), Some(SqlState::READ_ONLY_SQL_TRANSACTION), "{error}");
+    let inserted = must_end("a write", pool.execute(&role.insert(), &[&2])).await.expect("the new server takes it");
+    assert_eq!(inserted, 1);
+    wait_until("the old server is left", async || old.open() == 0).await;
+    assert!(new.open() > 0);
+    assert_eq!((pool.stats().hosts_left, pool.stats().connections_lost), (1, 0));
+    role.end(pool).await;
+}
+
+/// Leaving does not help one who may not write anywhere: his errors must not keep everyone else logging in.
+#[tokio::test]
+async fn who_may_only_read_does_not_keep_the_pool_connecting() {
+    let role = Role::create().await;
+    role.may_write(false).await;
+    let pool = open(settings("only_reads").user(&role.name).password("reads").pool_size(1));
+    works(&pool).await;
+    let began = Instant::now();
+    for _ in 0..300 {
+        let error = must_end("a write", pool.execute(&role.insert(), &[&1])).await.expect_err("it may only read");
+        assert_eq!(error.code(), Some(SqlState::READ_ONLY_SQL_TRANSACTION), "{error}");
+        works(&pool).await;
+    }
+    // At once, after a second, after two more, after four more.
+    let (stats, bound) = (pool.stats(), 2 + u64::from((began.elapsed().as_secs() + 1).ilog2()));
+    assert!((1..=bound).contains(&stats.hosts_left), "{bound}: {stats:?}");
+    assert_eq!(stats.connects, stats.hosts_left + 1, "{stats:?}");
+    role.end(pool).await;
 }
