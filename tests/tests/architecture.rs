@@ -115,6 +115,30 @@ fn the_pure_parts_use_no_socket_no_clock_and_no_runtime() {
     }
 }
 
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    for entry in entries {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => sources(&path, found),
+            false => found.push(path),
+        }
+    }
+}
+
+/// What is old, idle or late is so by a clock that nobody sets: a machine's time may jump.
+#[test]
+fn nothing_depends_on_the_time_of_day() {
+    let mut files = Vec::new();
+    for folder in ["pool/src", "postgres/src", "mysql/src"] {
+        sources(&root().join(folder), &mut files);
+    }
+    assert!(files.len() > 50, "{} files", files.len());
+    for file in files {
+        assert!(!read(&file).contains("SystemTime"), "{} asks for the time of day", file.display());
+    }
+}
+
 #[test]
 fn the_examples_of_the_readme_are_those_that_are_built() {
     for file in ["postgres/examples/first_query.rs", "mysql/examples/first_query.rs"] {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use cenote_pool::Resolver;
 use cenote_postgres::{Host, Pool, SqlState};
+use cenote_tests::scripted::Server;
 use cenote_tests::{
     Admin, ClosedPort, Direction, Proxy, must_end, open, postgres_url, settings, unique_name, wait_until,
 };
@@ -344,4 +345,60 @@ async fn who_may_only_read_does_not_keep_the_pool_connecting() {
     assert!((1..=bound).contains(&stats.hosts_left), "{bound}: {stats:?}");
     assert_eq!(stats.connects, stats.hosts_left + 1, "{stats:?}");
     role.end(pool).await;
+}
+
+/// While nothing says that the server bears it, it is asked for one connection at a time: a server that comes up is not
+/// stormed. The first answer says that it does.
+#[tokio::test]
+async fn after_an_outage_connections_come_one_at_a_time_until_the_first_answer() {
+    let (answers, lets_in) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let server = Server::start_raw({
+        let (answers, lets_in) = (Arc::clone(&answers), Arc::clone(&lets_in));
+        let wait = |flag: &AtomicBool| {
+            while !flag.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        move |session| match session.number {
+            0..=2 => Ok(()),
+            3 => {
+                session.log_in()?;
+                wait(&answers);
+                session.serve()
+            }
+            _ => {
+                wait(&lets_in);
+                session.log_in()?;
+                session.serve()
+            }
+        }
+    });
+    let pool = server.pool("pool_size=4&max_pipeline=1&acquire_timeout=1h&connect_timeout=1h");
+    let over = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..16_i32)
+        .map(|number| {
+            let (pool, over) = (pool.clone(), Arc::clone(&over));
+            tokio::spawn(async move {
+                let sql = format!("select $1::int4 -- {number}");
+                while !over.load(Ordering::SeqCst) {
+                    let row = pool.query_one(&sql, &[&number]).await.expect("it is served in the end");
+                    assert_eq!(row.get::<_, i32>(0).unwrap(), number);
+                }
+            })
+        })
+        .collect();
+    wait_until("one is there and one is under way", async || server.accepted() == 5).await;
+    for _ in 0..20 {
+        assert_eq!((server.accepted(), pool.stats().connecting), (5, 1), "{:?}", pool.stats());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    answers.store(true, Ordering::SeqCst);
+    wait_until("two are under way", async || server.accepted() == 6).await;
+    assert_eq!(pool.stats().connecting, 2);
+    lets_in.store(true, Ordering::SeqCst);
+    wait_until("all connections are there", async || pool.stats().lanes.len() == 4).await;
+    over.store(true, Ordering::SeqCst);
+    for caller in callers {
+        must_end("a caller", caller).await.expect("its answers were right");
+    }
 }
