@@ -21,6 +21,7 @@ use crate::language::Language;
 use crate::plan::{Decision, Situation, decide};
 use crate::pool::{Growth, Inner};
 use crate::retirement::Birth;
+use crate::trace;
 
 /// From this depth of the best lane on, one more lane is wanted: nobody knows whether what is in flight on it is quick,
 /// and a server works on the statements of one connection one after the other.
@@ -185,6 +186,7 @@ impl<L: Language> Inner<L> {
     }
 
     fn note_failure(&self, failure: &Arc<ConnectFailure>) {
+        trace::connect_failed(failure);
         self.counters.connect_failures.add(1);
         let mut growth = self.growth();
         self.step_back(&mut growth);

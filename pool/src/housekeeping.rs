@@ -1,20 +1,23 @@
-//! The housekeeper: retires connections that are old or have long had nothing to do; and how a server is left, of all of
-//! whose connections one has heard that it goes.
+//! The housekeeper: retires connections that are old or have long had nothing to do. And how all connections to a server that
+//! goes are left.
 //!
 //! One task of the library's own thread for each pool, from its first connection to its last. It looks rarely, and by
 //! counters that the lanes keep anyway: no statement knows of it. A connection is retired by draining: what is in flight is
-//! finished, and another is made only when somebody wants it. Who is retired is decided in `retirement`,
-//! and whether a server is left in `generations`.
+//! finished, and another is made only when somebody wants it. A lease is its owner's; what is due is done when it is back.
+//! Who is retired is decided in `retirement`, and whether a server is left in `generations`.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
+use std::task::Waker;
 use std::time::Duration;
 
 use crate::home;
+use crate::lane::{AfterDrain, Lane, Shared};
 use crate::language::Language;
 use crate::limits::PoolLimits;
 use crate::pool::{Growth, Inner};
 use crate::retirement::{Candidate, Decision, decide};
+use crate::tenancy::Tenant;
 
 /// Looks within the shorter of both limits: what is late by an eighth of it is late by little.
 const LOOKS: u32 = 8;
@@ -123,6 +126,32 @@ impl<L: Language> Inner<L> {
             self.counters.connections_retired.add(1);
         }
         Look::Retires
+    }
+}
+
+impl<L: Language> Lane<L> {
+    /// Stops taking statements; the driver finishes what is in flight and then does what `after_drain` says.
+    pub(crate) fn drain(&self, after_drain: AfterDrain) {
+        self.begin_to_drain(self.lock(), after_drain);
+    }
+
+    /// Has it closed when it has finished what it has begun; not while it is leased, which its owner ends.
+    pub(crate) fn retire(&self) -> bool {
+        let shared = self.lock();
+        let public = shared.tenancy.tenant == Tenant::PUBLIC;
+        if public {
+            self.begin_to_drain(shared, AfterDrain::Close);
+        }
+        public
+    }
+
+    fn begin_to_drain(&self, mut shared: MutexGuard<'_, Shared>, after_drain: AfterDrain) {
+        shared.pipeline.drain();
+        shared.after_drain = after_drain;
+        self.publish(&shared);
+        let driver = shared.driver.clone();
+        drop(shared);
+        driver.inspect(Waker::wake_by_ref);
     }
 }
 

@@ -434,30 +434,6 @@ impl<L: Language> Lane<L> {
         self.let_go(guard, unsent_bytes);
     }
 
-    /// Stops taking statements; the driver finishes what is in flight and then does what `after_drain` says.
-    pub(crate) fn drain(&self, after_drain: AfterDrain) {
-        self.begin_to_drain(self.lock(), after_drain);
-    }
-
-    /// Has it closed when it has finished what it has begun; not while it is leased, which its owner ends.
-    pub(crate) fn retire(&self) -> bool {
-        let shared = self.lock();
-        let public = shared.tenancy.tenant == Tenant::PUBLIC;
-        if public {
-            self.begin_to_drain(shared, AfterDrain::Close);
-        }
-        public
-    }
-
-    fn begin_to_drain(&self, mut shared: MutexGuard<'_, Shared>, after_drain: AfterDrain) {
-        shared.pipeline.drain();
-        shared.after_drain = after_drain;
-        self.publish(&shared);
-        let driver = shared.driver.clone();
-        drop(shared);
-        driver.inspect(Waker::wake_by_ref);
-    }
-
     /// Ends the lane now.
     pub(crate) fn kill(&self, cause: LossCause) {
         let mut shared = self.lock();
