@@ -114,6 +114,10 @@ fn add_pool_counters(page: &mut Page, pools: &Pools) {
     counter("cenote_pool_connections_lost_total", "Connections that ended by themselves.", |stats| {
         stats.connections_lost
     });
+    counter("cenote_pool_connections_retired_total", "Connections closed for their age or idleness.", |stats| {
+        stats.connections_retired
+    });
+    counter("cenote_pool_hosts_left_total", "Servers left with all their connections.", |stats| stats.hosts_left);
     counter("cenote_pool_quarantines_total", "Connections closed for an open transaction.", |stats| stats.quarantines);
     counter("cenote_pool_resubmits_total", "Statements moved unsent to another connection.", |stats| stats.resubmits);
     counter("cenote_pool_repeats_total", "Statements that may run twice, and were sent again.", |stats| stats.repeats);

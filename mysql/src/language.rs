@@ -15,6 +15,7 @@ use cenote_pool::{
 
 use crate::auth::PublicKey;
 use crate::error::Error;
+use crate::leaving;
 use crate::login::{self, Login, LoginError, Progress, Transport};
 use crate::pipelining::{Host, Hosts};
 use crate::reply;
@@ -71,6 +72,8 @@ pub(crate) fn limits(settings: &Settings) -> PoolLimits {
         waiters_max: settings.waiters_max(),
         acquire_timeout: settings.acquire_timeout(),
         connect_timeout: settings.connect_timeout(),
+        max_lifetime: settings.max_lifetime(),
+        idle_timeout: settings.idle_timeout(),
         lane: LaneLimits {
             in_flight_max: settings.max_pipeline(),
             unsent_bytes_max: settings.unsent_bytes_max(),
@@ -152,6 +155,14 @@ impl Language for MySql {
             None => frontend::own_query(FAIL_WITH_DATABASE),
         };
         vec![frontend::RESET_CONNECTION.to_vec(), login::set_message(), database]
+    }
+
+    fn reply_leaves_host(reply: &[u8]) -> bool {
+        leaving::reply_leaves_host(reply)
+    }
+
+    fn farewell_leaves_host(farewell: &[u8]) -> bool {
+        leaving::leaves_host(farewell)
     }
 
     fn farewell() -> &'static [u8] {

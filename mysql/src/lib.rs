@@ -38,6 +38,7 @@ mod firewall;
 mod from_row;
 mod language;
 mod lease;
+mod leaving;
 mod login;
 mod pipelining;
 mod pool;

@@ -132,6 +132,12 @@ impl Pool {
         Ok(())
     }
 
+    /// Has names looked up by `resolver` instead of the system: for tests.
+    #[doc(hidden)]
+    pub fn set_resolver(&self, resolver: cenote_pool::Resolver) {
+        self.pool.set_resolver(resolver);
+    }
+
     pub(crate) fn language(&self) -> &MySql {
         self.pool.language()
     }

@@ -15,7 +15,9 @@ use crate::error::ConnectFailure;
 use crate::inbound::Inbound;
 use crate::language::Language;
 use crate::limits::PoolLimits;
+use crate::lookup::Lookup;
 use crate::prepared::Prepared;
+use crate::retirement::Birth;
 use crate::socket::{ParkedSocket, Socket};
 
 /// A connection with all that belongs to it; its socket is a [`Link`] while it is in its seat.
@@ -26,6 +28,8 @@ pub(crate) struct Live<F, S = Link> {
     pub(crate) prepared: Prepared,
     /// Statements in flight at most.
     pub(crate) in_flight_max: usize,
+    /// `None` until it becomes a lane.
+    pub(crate) birth: Option<Birth>,
     /// The least that the server took to answer, from what has been seen.
     pub(crate) round_trip_us: u64,
     /// How its statements are stopped.
@@ -49,6 +53,7 @@ pub(crate) struct Seat<F>(pub(crate) Option<Live<F>>);
 /// Makes connections for the budget.
 pub(crate) struct Budget<L> {
     pub(crate) language: Arc<L>,
+    pub(crate) lookup: Lookup,
     pub(crate) limits: PoolLimits,
 }
 
@@ -57,12 +62,13 @@ impl<L: Language> Manager for Budget<L> {
     type Error = Arc<ConnectFailure>;
 
     async fn create(&self) -> Result<Self::Type, Self::Error> {
-        let connected = connect::connect(&*self.language, self.limits.connect_timeout).await?;
+        let connected = connect::connect(&*self.language, &self.lookup, self.limits.connect_timeout).await?;
         let lane = &self.limits.lane;
         Ok(Seat(Some(Live {
             link: Link::New(connected.socket),
             inbound: Inbound::new(connected.framer, connected.leftover, lane.reply_bytes_max),
             prepared: Prepared::new(lane.prepared_max),
+            birth: None,
             round_trip_us: connected.round_trip_us,
             cancellation: connected.cancellation.map(Arc::new),
             in_flight_max: connected.in_flight_max.map_or(lane.in_flight_max, |max| max.min(lane.in_flight_max)),

@@ -106,7 +106,7 @@ impl<L: Language> Request<L> {
     }
 
     fn failure(&self, cause: crate::error::ConnectCause) -> crate::error::ConnectFailure {
-        crate::error::ConnectFailure { address: self.cancellation.address.clone(), cause }
+        crate::error::ConnectFailure::at(self.cancellation.address.clone(), self.cancellation.peer, cause)
     }
 
     /// Where another statement does it: on a lane, where there is one; else on a connection made for it.
@@ -120,8 +120,8 @@ impl<L: Language> Request<L> {
         {
             return pool.run(&[], encode).await.map(drop);
         }
-        let language = &*self.pool.language;
-        let connected = connect::connect(language, self.pool.limits.connect_timeout).await;
+        let (language, lookup) = (&*self.pool.language, &self.pool.budget.manager().lookup);
+        let connected = connect::connect(language, lookup, self.pool.limits.connect_timeout).await;
         let connected = connected.map_err(Failure::NotCancelled)?;
         let done = connect::run_once(connected, message).await;
         done.map_err(|cause| Failure::NotCancelled(Arc::new(self.failure(cause))))

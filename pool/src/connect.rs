@@ -1,9 +1,10 @@
-//! Making one connection: every address in turn, each within its own time limit, from the name to the end of the
-//! log-in.
+//! Making one connection: every address of every host in turn, until one lets us in. A look-up has its own time limit, and
+//! so has each address, to the end of its log-in. When to try again is for others to say (`growth`).
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -13,11 +14,12 @@ use bytes::BytesMut;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::cancel::Cancellation;
-use crate::error::{ConnectCause, ConnectFailure};
+use crate::error::{ConnectCause, ConnectFailure, Tried};
 use crate::home;
 use crate::inbound::{Event, Inbound};
 use crate::language::{Address, Expected, Language, Login, LoginStep};
 use crate::limits::LOGIN_INPUT_BYTES_MAX;
+use crate::lookup::Lookup;
 use crate::socket::Socket;
 use crate::tls::{self, TlsFailure};
 
@@ -42,31 +44,68 @@ pub(crate) struct Connected<L: Language> {
     pub(crate) cancellation: Option<Cancellation>,
 }
 
-/// Connects and logs in. With several addresses the failure of the last one is told, unless an earlier one was
-/// fatal: a server that answered "wrong password" says more than one that is not there.
-pub(crate) async fn connect<L: Language>(language: &L, timeout: Duration) -> Result<Connected<L>, Arc<ConnectFailure>> {
-    let mut worst: Option<ConnectFailure> = None;
-    for address in language.addresses() {
-        let cause = match within(timeout, connect_to(language, address)).await {
-            Some(Ok(connected)) => return Ok(connected),
-            Some(Err(cause)) => cause,
-            None => ConnectCause::TimedOut(timeout),
-        };
-        if !worst.as_ref().is_some_and(ConnectFailure::is_fatal) {
-            worst = Some(ConnectFailure { address: address.clone(), cause });
-        }
-    }
-    Err(Arc::new(worst.unwrap_or_else(|| ConnectFailure {
-        address: Address::Tcp { host: String::new(), port: 0 },
-        cause: ConnectCause::Io(Arc::new(io::Error::new(io::ErrorKind::InvalidInput, "no address was given"))),
-    })))
+/// Where one log-in goes.
+enum Place {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
 }
 
-async fn connect_to<L: Language>(language: &L, address: &Address) -> Result<Connected<L>, ConnectCause> {
+/// Connects and logs in: at all addresses of all hosts in turn, until one lets us in. One socket at a time; there is one
+/// place in the budget for it.
+pub(crate) async fn connect<L: Language>(
+    language: &L,
+    lookup: &Lookup,
+    timeout: Duration,
+) -> Result<Connected<L>, Arc<ConnectFailure>> {
+    let mut tried = Vec::new();
+    for address in language.addresses() {
+        let places = match places(address, lookup, timeout).await {
+            Ok(places) => places,
+            Err(cause) => {
+                tried.push(Tried { address: address.clone(), peer: None, cause });
+                continue;
+            }
+        };
+        for place in places {
+            let cause = match within(timeout, connect_to(language, address, &place)).await {
+                Some(Ok(connected)) => return Ok(connected),
+                Some(Err(cause)) => cause,
+                None => ConnectCause::TimedOut(timeout),
+            };
+            let peer = match (address, place) {
+                (Address::Tcp { host, .. }, Place::Tcp(peer)) if *host != peer.ip().to_string() => Some(peer),
+                _ => None,
+            };
+            // What is wrong with the log-in is wrong at the other addresses of the same name, and servers count wrong
+            // passwords.
+            let lasting = cause.is_fatal();
+            tried.push(Tried { address: address.clone(), peer, cause });
+            if lasting {
+                break;
+            }
+        }
+    }
+    Err(Arc::new(ConnectFailure { tried }))
+}
+
+/// The places that an address stands for. A look-up has a time limit of its own: whoever waits for an answer that never
+/// comes should not have used up the time of an address that would have answered.
+async fn places(address: &Address, lookup: &Lookup, timeout: Duration) -> Result<Vec<Place>, ConnectCause> {
+    match address {
+        Address::Unix(path) => Ok(vec![Place::Unix(path.clone())]),
+        Address::Tcp { host, port } => match within(timeout, lookup.addresses(host, *port)).await {
+            Some(Ok(addresses)) => Ok(addresses.into_iter().map(Place::Tcp).collect()),
+            Some(Err(error)) => Err(io_cause(error)),
+            None => Err(ConnectCause::LookupTimedOut(timeout)),
+        },
+    }
+}
+
+async fn connect_to<L: Language>(language: &L, address: &Address, place: &Place) -> Result<Connected<L>, ConnectCause> {
     let mut attempt = 0;
     loop {
         // The last one's socket is closed by now: there is never one too many.
-        let socket = open(address).await?;
+        let socket = open(place).await.map_err(io_cause)?;
         match log_in(language, address, attempt, socket).await {
             Err(ConnectCause::Login(failure)) if failure.again && attempt + 1 < LOGINS_MAX => attempt += 1,
             result => return result,
@@ -74,26 +113,11 @@ async fn connect_to<L: Language>(language: &L, address: &Address) -> Result<Conn
     }
 }
 
-async fn open(address: &Address) -> Result<Socket, ConnectCause> {
-    let mut last = None;
-    match address {
-        Address::Unix(path) => match UnixStream::connect(path).await {
-            Ok(stream) => return Ok(Socket::Unix(stream)),
-            Err(error) => last = Some(error),
-        },
-        Address::Tcp { host, port } => {
-            // Looked up for each attempt: a name may move to another address.
-            let addresses: Vec<SocketAddr> =
-                tokio::net::lookup_host((host.as_str(), *port)).await.map_err(io_cause)?.collect();
-            for address in addresses {
-                match TcpStream::connect(address).await {
-                    Ok(stream) => return Socket::from_tcp(stream).map_err(io_cause),
-                    Err(error) => last = Some(error),
-                }
-            }
-        }
+async fn open(place: &Place) -> io::Result<Socket> {
+    match place {
+        Place::Unix(path) => UnixStream::connect(path).await.map(Socket::Unix),
+        Place::Tcp(address) => Socket::from_tcp(TcpStream::connect(address).await?),
     }
-    Err(io_cause(last.unwrap_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))))
 }
 
 fn io_cause(error: io::Error) -> ConnectCause {
@@ -117,11 +141,13 @@ pub(crate) async fn cancel<L: Language>(language: &L, cancellation: &Cancellatio
     let mut output = Vec::new();
     let Some(begun) = language.cancel(address, key, &mut output) else { return Ok(()) };
     let begun = begun.map_err(ConnectCause::Login)?;
-    let socket = match peer {
+    let place = match (peer, address) {
         // The very server, not another one of the same name.
-        Some(peer) => Socket::from_tcp(TcpStream::connect(peer).await.map_err(io_cause)?).map_err(io_cause)?,
-        None => open(address).await?,
+        (Some(peer), _) => Place::Tcp(*peer),
+        (None, Address::Unix(path)) => Place::Unix(path.clone()),
+        (None, Address::Tcp { .. }) => return Err(io_cause(io::ErrorKind::NotConnected.into())),
     };
+    let socket = open(&place).await.map_err(io_cause)?;
     match converse::<L>(address, begun, output, socket).await {
         Err(ConnectCause::ClosedDuringLogin) => Ok(()),
         Err(cause) => Err(cause),

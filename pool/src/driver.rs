@@ -326,6 +326,7 @@ impl<L: Language> Driver<L> {
         // What waits to be written is owed no reply.
         let expecting = self.backlog;
         let mut result = Ok(());
+        let mut leaves_host = false;
         loop {
             let place = self.delivered + self.replies.len() as u64;
             let preparation = self.preparations.front().filter(|(expected, _)| *expected == place).map(|(_, id)| *id);
@@ -338,6 +339,9 @@ impl<L: Language> Driver<L> {
                 Ok(Some(Event::Reply { bytes, settled, failed })) => {
                     if let Some(bytes) = &bytes {
                         self.low_water.saw_reply(bytes.len());
+                        // Asked before it is delivered: until then its lease, if it is of one, has not ended.
+                        leaves_host |=
+                            failed && L::reply_leaves_host(bytes) && self.lane.lock().tenancy.hears_the_server();
                     }
                     if let Some(id) = preparation {
                         self.preparations.pop_front();
@@ -358,6 +362,7 @@ impl<L: Language> Driver<L> {
                     }
                 }
                 Ok(Some(Event::Farewell(bytes))) => {
+                    leaves_host |= L::farewell_leaves_host(&bytes);
                     // Not waited for: whoever says good-bye and stays would keep everyone in flight.
                     self.farewell = Some(bytes);
                     result = Err(LossCause::PeerClosed);
@@ -374,6 +379,9 @@ impl<L: Language> Driver<L> {
         let too_large = inbound.is_dropping();
         if !self.replies.is_empty() || large || too_large {
             self.deliver(large, too_large);
+        }
+        if leaves_host {
+            self.pool.leave_host(self.lane.birth.generation);
         }
         result
     }
@@ -493,7 +501,8 @@ impl<L: Language> Driver<L> {
                     let prepared = std::mem::replace(&mut self.lane.lock().prepared, Prepared::new(0));
                     let (in_flight_max, round_trip_us) = (self.lane.in_flight_max, self.round_trip_us);
                     let cancellation = self.lane.cancellation.clone();
-                    Live { link: Link::Parked(socket), inbound, prepared, in_flight_max, round_trip_us, cancellation }
+                    let (link, birth) = (Link::Parked(socket), Some(self.lane.birth));
+                    Live { link, inbound, prepared, in_flight_max, birth, round_trip_us, cancellation }
                 })
             }
             (_, Some(mut socket), _) => {
@@ -577,10 +586,10 @@ impl<L: Language> Drop for Driver<L> {
 
 /// Takes a connection out of its seat and onto the current runtime.
 pub(crate) fn take_over<L: Language>(seat: &mut Object<Budget<L>>) -> Option<Live<L::Framer, Socket>> {
-    let Live { link, inbound, prepared, in_flight_max, round_trip_us, cancellation } = seat.0.take()?;
+    let Live { link, inbound, prepared, in_flight_max, birth, round_trip_us, cancellation } = seat.0.take()?;
     let socket = match link {
         Link::New(socket) => socket,
         Link::Parked(parked) => parked.unpark().ok()?,
     };
-    Some(Live { link: socket, inbound, prepared, in_flight_max, round_trip_us, cancellation })
+    Some(Live { link: socket, inbound, prepared, in_flight_max, birth, round_trip_us, cancellation })
 }

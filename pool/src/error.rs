@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -91,27 +92,54 @@ impl fmt::Display for LossCause {
     }
 }
 
-/// One connect attempt that failed.
+/// One connect attempt that failed, at every address there is.
 #[derive(Clone, Debug)]
 pub struct ConnectFailure {
-    /// Where to.
+    pub(crate) tried: Vec<Tried>,
+}
+
+/// One address that did not let us in.
+#[derive(Clone, Debug)]
+pub struct Tried {
+    /// Which, as the settings name it.
     pub address: Address,
-    /// Why.
+    /// What that was looked up to be, if it was.
+    pub peer: Option<SocketAddr>,
+    /// Why not.
     pub cause: ConnectCause,
 }
 
 impl ConnectFailure {
+    /// One address was tried, and that was all.
+    pub(crate) fn at(address: Address, peer: Option<SocketAddr>, cause: ConnectCause) -> ConnectFailure {
+        ConnectFailure { tried: vec![Tried { address, peer, cause }] }
+    }
+
+    /// All that was tried, in this order.
+    pub fn tried(&self) -> &[Tried] {
+        &self.tried
+    }
+
+    /// The failure that says the most: the first one that is fatal, or else the last. A server that answered "wrong
+    /// password" says more than one that is not there.
+    pub fn reason(&self) -> Option<&ConnectCause> {
+        let causes = || self.tried.iter().map(|tried| &tried.cause);
+        causes().find(|cause| cause.is_fatal()).or_else(|| causes().last())
+    }
+
     /// True when trying again cannot help.
     pub fn is_fatal(&self) -> bool {
-        matches!(&self.cause, ConnectCause::Login(failure) if failure.fatal)
+        self.tried.iter().any(|tried| tried.cause.is_fatal())
     }
 }
 
-/// Why a connect attempt failed.
+/// Why an address did not let us in.
 #[derive(Clone, Debug)]
 pub enum ConnectCause {
     /// The name was not found, the port is closed, the network failed.
     Io(Arc<std::io::Error>),
+    /// Nobody said in time what the name stands for.
+    LookupTimedOut(Duration),
     /// Nothing answered in time.
     TimedOut(Duration),
     /// The server closed the connection during log-in.
@@ -120,11 +148,19 @@ pub enum ConnectCause {
     Login(crate::language::LoginFailure),
 }
 
-impl fmt::Display for ConnectFailure {
+impl ConnectCause {
+    pub(crate) fn is_fatal(&self) -> bool {
+        matches!(self, ConnectCause::Login(failure) if failure.fatal)
+    }
+}
+
+impl fmt::Display for ConnectCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: ", self.address)?;
-        match &self.cause {
+        match self {
             ConnectCause::Io(error) => write!(f, "{error}"),
+            ConnectCause::LookupTimedOut(limit) => {
+                write!(f, "the name was not looked up (DNS) within {:.1} s", limit.as_secs_f64())
+            }
             ConnectCause::TimedOut(limit) => write!(f, "no answer within {:.1} s", limit.as_secs_f64()),
             ConnectCause::ClosedDuringLogin => f.write_str("the server closed the connection during log-in"),
             ConnectCause::Login(failure) => write!(f, "{}", failure.error),
@@ -132,9 +168,30 @@ impl fmt::Display for ConnectFailure {
     }
 }
 
+impl fmt::Display for Tried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.peer {
+            Some(peer) => write!(f, "{} at {peer}: {}", self.address, self.cause),
+            None => write!(f, "{}: {}", self.address, self.cause),
+        }
+    }
+}
+
+impl fmt::Display for ConnectFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.tried.is_empty() {
+            return f.write_str("there is no address to connect to");
+        }
+        for (place, tried) in self.tried.iter().enumerate() {
+            write!(f, "{}{tried}", if place == 0 { "" } else { "; " })?;
+        }
+        Ok(())
+    }
+}
+
 impl Error for ConnectFailure {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
-        match &self.cause {
+        match self.reason()? {
             ConnectCause::Io(error) => Some(&**error),
             ConnectCause::Login(failure) => Some(&*failure.error),
             _ => None,

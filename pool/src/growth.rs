@@ -20,6 +20,8 @@ use crate::lane::{AfterDrain, Lane};
 use crate::language::Language;
 use crate::plan::{Decision, Situation, decide};
 use crate::pool::{Growth, Inner};
+use crate::retirement::Birth;
+use crate::trace;
 
 /// From this depth of the best lane on, one more lane is wanted: nobody knows whether what is in flight on it is quick,
 /// and a server works on the statements of one connection one after the other.
@@ -184,6 +186,7 @@ impl<L: Language> Inner<L> {
     }
 
     fn note_failure(&self, failure: &Arc<ConnectFailure>) {
+        trace::connect_failed(failure);
         self.counters.connect_failures.add(1);
         let mut growth = self.growth();
         self.step_back(&mut growth);
@@ -217,6 +220,14 @@ impl<L: Language> Inner<L> {
     }
 }
 
+/// What came of a connection that was had.
+enum Installed {
+    /// It is a lane, or there is none to be had by it.
+    Done,
+    /// Its server was left meanwhile.
+    Stale,
+}
+
 /// A connect under way. Dropped at any point, it gives its place back.
 struct Opening<L: Language> {
     pool: Arc<Inner<L>>,
@@ -236,8 +247,13 @@ impl<L: Language> Opening<L> {
             if self.pool.closing.load(Ordering::SeqCst) {
                 return;
             }
+            // Asked before: a connection may be to a server that is left while it is made.
+            let generation = self.pool.growth().generations.current();
             match self.pool.budget.get().await {
-                Ok(seat) => return self.install(seat, home),
+                Ok(seat) => match self.install(seat, generation, home) {
+                    Installed::Stale => {}
+                    Installed::Done => return,
+                },
                 Err(PoolError::Backend(failure)) => {
                     self.pool.note_failure(&failure);
                     if failure.is_fatal() {
@@ -269,35 +285,43 @@ impl<L: Language> Opening<L> {
         decide(&situation) == Decision::Connect
     }
 
-    fn install(&mut self, mut seat: Object<Budget<L>>, home: u32) {
+    fn install(&mut self, mut seat: Object<Budget<L>>, generation: u64, home: u32) -> Installed {
         let pool = Arc::clone(&self.pool);
         let is_new = matches!(&seat.0, Some(Live { link: Link::New(_), .. }));
         // A failure here is a connection that ended while it changed runtimes; whoever waits has it tried again.
-        let Some(live) = take_over(&mut seat) else { return };
-        let Live { link: mut socket, inbound, prepared, in_flight_max, round_trip_us, cancellation } = live;
+        let Some(live) = take_over(&mut seat) else { return Installed::Done };
+        let Live { link: mut socket, inbound, prepared, in_flight_max, birth, round_trip_us, cancellation } = live;
+        let birth =
+            birth.unwrap_or_else(|| Birth::now(generation, pool.limits.max_lifetime, pool.now_us(), home::random()));
         if is_new {
             pool.note_success();
         }
         let mut growth = pool.growth();
-        if pool.closing.load(Ordering::SeqCst) {
+        let closing = pool.closing.load(Ordering::SeqCst);
+        if closing || growth.generations.has_left(birth.generation) {
             drop(growth);
             socket.try_write(L::farewell());
-            return;
+            return if closing { Installed::Done } else { Installed::Stale };
         }
         growth.next_lane += 1;
         let number = growth.next_lane;
-        let lane = Lane::new(number, home, &pool.limits.lane, in_flight_max, prepared, cancellation);
+        let lane = Lane::new(number, birth, home, &pool.limits.lane, in_flight_max, prepared, cancellation);
         let lane = Arc::new(lane);
         pool.list(&lane);
         growth.connecting -= 1;
         self.became_lane = true;
+        let housekeeper = pool.keep_house(&mut growth);
         drop(growth);
+        if let (Some(housekeeper), Some(runtime)) = (housekeeper, home::background()) {
+            runtime.spawn(housekeeper);
+        }
         tokio::spawn(Driver::new(Arc::clone(&pool), Arc::clone(&lane), seat, socket, inbound, round_trip_us).run());
         pool.offer_new(&lane);
         pool.grant();
         if pool.waiters.waiting() > 0 {
             pool.ensure_lane();
         }
+        Installed::Done
     }
 }
 

@@ -11,6 +11,10 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Runtime, RuntimeFlavor};
 
+/// Look-ups of names at once, each on a thread that ends when it is idle. More than a few only where a name server does not
+/// answer: the system gives up after a while, and an attempt that begins meanwhile must not stand behind the last one.
+const LOOKUPS_MAX: usize = 32;
+
 /// The home of lanes on a runtime of several threads.
 pub(crate) const SHARED: u32 = 0;
 
@@ -52,7 +56,7 @@ pub(crate) fn background() -> Option<Handle> {
     let runtime = RUNTIME.get_or_init(|| {
         tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
-            .max_blocking_threads(4)
+            .max_blocking_threads(LOOKUPS_MAX)
             .thread_name("cenote")
             .enable_all()
             .build()

@@ -17,6 +17,7 @@ use crate::language::{Language, Preparation, StatementId};
 use crate::limits::{LEASE_WAITERS_MAX, LaneLimits};
 use crate::pipeline::{FULL_WRITE_BYTES, Outcome, Pipeline, Refusal, SlotKey};
 use crate::prepared::{Prepared, Readiness, Standing};
+use crate::retirement::Birth;
 use crate::route::{Nearness, View};
 use crate::stats::{LaneCounters, LaneStats};
 use crate::tenancy::{Tenancy, Tenant};
@@ -103,6 +104,7 @@ struct Load {
 /// One shared connection, seen from its callers.
 pub(crate) struct Lane<L> {
     pub(crate) number: u64,
+    pub(crate) birth: Birth,
     home: AtomicU32,
     /// Statements in flight at most: the pool's limit, or fewer where this connection bears fewer.
     pub(crate) in_flight_max: usize,
@@ -117,6 +119,7 @@ pub(crate) struct Lane<L> {
 impl<L: Language> Lane<L> {
     pub(crate) fn new(
         number: u64,
+        birth: Birth,
         home: u32,
         limits: &LaneLimits,
         in_flight_max: usize,
@@ -125,6 +128,7 @@ impl<L: Language> Lane<L> {
     ) -> Lane<L> {
         Lane {
             number,
+            birth,
             home: AtomicU32::new(home),
             in_flight_max,
             cancellation,
@@ -428,17 +432,6 @@ impl<L: Language> Lane<L> {
             }
         });
         self.let_go(guard, unsent_bytes);
-    }
-
-    /// Stops taking statements; the driver finishes what is in flight and then does what `after_drain` says.
-    pub(crate) fn drain(&self, after_drain: AfterDrain) {
-        let mut shared = self.lock();
-        shared.pipeline.drain();
-        shared.after_drain = after_drain;
-        self.publish(&shared);
-        let driver = shared.driver.clone();
-        drop(shared);
-        driver.inspect(Waker::wake_by_ref);
     }
 
     /// Ends the lane now.

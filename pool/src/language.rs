@@ -91,6 +91,18 @@ pub trait Language: Send + Sync + Sized + 'static {
         None
     }
 
+    /// Whether a reply that holds an error says that the server is not the one to talk to any more (it takes no writes since
+    /// another does): its connections are left as soon as they have finished what they have begun. Asked of such replies
+    /// alone.
+    fn reply_leaves_host(_reply: &[u8]) -> bool {
+        false
+    }
+
+    /// The same of a [farewell](End::Farewell): the server goes, and not this connection alone.
+    fn farewell_leaves_host(_farewell: &[u8]) -> bool {
+        false
+    }
+
     /// What is written before an orderly close.
     fn farewell() -> &'static [u8];
 }

@@ -310,6 +310,11 @@ impl<L: Language> Inner<L> {
         shared.after_drain = AfterDrain::Close;
         lane.publish(&shared);
         drop(shared);
+        if growth.generations.has_left(lane.birth.generation) {
+            drop(growth);
+            lane.retire();
+            return;
+        }
         let offered = self.offer(&mut growth, lane);
         drop(growth);
         if !offered {
@@ -386,14 +391,14 @@ impl<L: Language> Inner<L> {
         lane.publish(&shared);
         drop(shared);
         self.list(lane);
-        let closing = self.closing.load(Ordering::SeqCst);
-        let offered = !closing && self.offer(&mut growth, lane);
+        let ends = self.closing.load(Ordering::SeqCst) || growth.generations.has_left(lane.birth.generation);
+        let offered = !ends && self.offer(&mut growth, lane);
         drop(growth);
         if let Some(holder) = holder {
             let held = Duration::from_micros(self.now_us().saturating_sub(holder.since_us));
             trace::lease_returned(lane.number, holder.owner.location, held);
         }
-        if closing {
+        if ends {
             lane.drain(AfterDrain::Close);
             return;
         }
@@ -421,6 +426,11 @@ impl<L: Language> Lease<L> {
         let mut shared = self.lane.lock();
         shared.forget_lead();
         shared.tenancy.begin(lead, one_at_a_time);
+    }
+
+    /// It is a transaction for reading: that it may not write says nothing of the server.
+    pub fn expect_read_only(&self) {
+        self.lane.lock().tenancy.read_only = true;
     }
 
     /// The transaction is to end now. `false`: the server has never heard of it, and there is nothing to do.

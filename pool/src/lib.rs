@@ -27,7 +27,9 @@
 //! | [`inbound`] | where one reply ends and the next begins, without I/O |
 //! | [`route`] | which lane a statement takes: a pure function |
 //! | `lane`, `driver` | one connection: its two ends, and the task that writes and reads |
-//! | `budget`, `growth`, `plan`, `connect`, `backoff` | the one budget of connections, and how they come to be |
+//! | `budget`, `growth`, `plan`, `connect`, `lookup`, `backoff` | the one budget of connections, and how they come to be |
+//! | `retirement`, `housekeeping` | when a connection is old or idle, and how it ends |
+//! | `generations` | when a server is left, with all connections to it |
 //! | `run`, `submit` | one statement from its caller's side, and onto a lane |
 //! | `tls` | the encrypted socket, and who is trusted |
 //! | `low_water`, `watch` | when replies are collected before a thread is woken, and that none stands still |
@@ -42,14 +44,17 @@ mod connect;
 mod deadline;
 mod driver;
 mod error;
+mod generations;
 mod growth;
 mod home;
+mod housekeeping;
 pub mod inbound;
 mod lane;
 mod language;
 mod lead;
 mod lease;
 mod limits;
+mod lookup;
 mod low_water;
 mod pace;
 pub mod pipeline;
@@ -58,6 +63,7 @@ mod pool;
 mod prepared;
 mod registry;
 mod restore;
+mod retirement;
 pub mod route;
 mod run;
 pub mod settings;
@@ -73,13 +79,15 @@ mod watch;
 
 pub use cancel::Canceller;
 pub use deadline::Deadline;
-pub use error::{AcquireTimeout, ConnectCause, ConnectFailure, Failure, Loss, LossCause};
+pub use error::{AcquireTimeout, ConnectCause, ConnectFailure, Failure, Loss, LossCause, Tried};
 pub use language::{
     Address, CancelDialogue, CancelKey, End, Expected, Framed, Framer, Handle, Language, Login, LoginFailure,
     LoginStep, PeerFault, Preparation, StatementId,
 };
 pub use lease::Lease;
 pub use limits::{LaneLimits, PoolLimits};
+#[doc(hidden)]
+pub use lookup::{LookingUp, Resolver};
 pub use pace::Pace;
 pub use pipeline::Outcome;
 pub use pool::Pool;

@@ -36,8 +36,12 @@ pub struct PoolLimits {
     pub waiters_max: usize,
     /// How long a caller waits for room on a lane.
     pub acquire_timeout: Duration,
-    /// How long one address may take to connect and log in.
+    /// How long one address may take to connect and log in, and how long it may take to look up a name.
     pub connect_timeout: Duration,
+    /// How long a connection is used; up to a tenth less, so that not all of them end together. Zero: for ever.
+    pub max_lifetime: Duration,
+    /// How long a connection may have nothing to do before it is closed; one is kept. Zero: for ever.
+    pub idle_timeout: Duration,
     /// The bounds of each lane.
     pub lane: LaneLimits,
 }
@@ -49,6 +53,8 @@ impl Default for PoolLimits {
             waiters_max: 10_000,
             acquire_timeout: Duration::from_secs(5),
             connect_timeout: Duration::from_secs(5),
+            max_lifetime: Duration::from_secs(30 * 60),
+            idle_timeout: Duration::from_secs(10 * 60),
             lane: LaneLimits::default(),
         }
     }

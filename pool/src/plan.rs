@@ -20,7 +20,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) home: u32,
     /// It is for a lease, which belongs to whoever asks for it, on whichever thread.
     pub(crate) for_lease: bool,
-    /// The server could not be reached of late: a single prober at a time.
+    /// The server could not be reached of late, and no new connection has answered anything since: a single prober at a
+    /// time, and then one connection at a time.
     pub(crate) down: bool,
 }
 

@@ -11,11 +11,13 @@ use tokio::sync::Notify;
 use crate::budget::Budget;
 use crate::connect::within;
 use crate::error::{AcquireTimeout, ConnectFailure, Failure, LossCause};
+use crate::generations::Generations;
 use crate::home;
 use crate::lane::{AfterDrain, Lane};
 use crate::language::Language;
 use crate::lease::Leases;
 use crate::limits::PoolLimits;
+use crate::lookup::Lookup;
 use crate::route;
 use crate::stats::{PoolCounters, PoolStats};
 use crate::tenancy::Tenant;
@@ -31,6 +33,9 @@ pub(crate) struct Growth<L: Language> {
     pub(crate) retry_at_us: u64,
     pub(crate) last_failure: Option<Arc<ConnectFailure>>,
     pub(crate) next_lane: u64,
+    pub(crate) generations: Generations,
+    /// Somebody looks after connections that are old or idle.
+    pub(crate) housekeeper: bool,
     pub(crate) leases: Leases<L>,
 }
 
@@ -43,6 +48,8 @@ impl<L: Language> Default for Growth<L> {
             retry_at_us: 0,
             last_failure: None,
             next_lane: 0,
+            generations: Generations::default(),
+            housekeeper: false,
             leases: Leases::default(),
         }
     }
@@ -119,7 +126,7 @@ impl<L: Language> Pool<L> {
     /// A pool that nobody else can join. No I/O.
     pub fn new(language: L, limits: PoolLimits) -> Pool<L> {
         let language = Arc::new(language);
-        let manager = Budget { language: Arc::clone(&language), limits: limits.clone() };
+        let manager = Budget { language: Arc::clone(&language), lookup: Lookup::default(), limits: limits.clone() };
         let budget = deadpool::managed::Pool::builder(manager).max_size(limits.connections_max.max(1)).build();
         let Ok(budget) = budget else { unreachable!("a budget without timeouts needs no runtime") };
         let inner = Inner {
@@ -362,6 +369,8 @@ impl<L: Language> Inner<L> {
             connects: counters.connects.get(),
             connect_failures: counters.connect_failures.get(),
             connections_lost: counters.connections_lost.get(),
+            connections_retired: counters.connections_retired.get(),
+            hosts_left: counters.hosts_left.get(),
             quarantines: counters.quarantines.get(),
             resubmits: counters.resubmits.get(),
             repeats: counters.repeats.get(),

@@ -39,6 +39,8 @@ pub(crate) struct PoolCounters {
     pub(crate) connects: Counter,
     pub(crate) connect_failures: Counter,
     pub(crate) connections_lost: Counter,
+    pub(crate) connections_retired: Counter,
+    pub(crate) hosts_left: Counter,
     pub(crate) quarantines: Counter,
     pub(crate) resubmits: Counter,
     pub(crate) repeats: Counter,
@@ -128,6 +130,10 @@ pub struct PoolStats {
     pub connect_failures: u64,
     /// Connections that ended before we closed them.
     pub connections_lost: u64,
+    /// Connections closed because they were old or had long had nothing to do.
+    pub connections_retired: u64,
+    /// How often all connections were drained because one heard that its server shuts down or takes no writes.
+    pub hosts_left: u64,
     /// Connections closed because a statement left a transaction open on them.
     pub quarantines: u64,
     /// Statements moved to another lane because theirs was lost before any byte had left.

@@ -34,6 +34,8 @@ pub(crate) struct Tenancy {
     pub(crate) changed: bool,
     /// The same as to prepared statements: the server may have others than we know.
     pub(crate) prepared_changed: bool,
+    /// The transaction was begun for reading alone.
+    pub(crate) read_only: bool,
     /// The server was asked for that, and its answer is the next.
     pub(crate) asked: bool,
     /// Requests to stop what runs, that the server may not have heard of yet.
@@ -75,6 +77,7 @@ impl Tenancy {
             settled: true,
             changed: false,
             prepared_changed: false,
+            read_only: false,
             asked: false,
             cancels: 0,
             disturbed: false,
@@ -92,7 +95,14 @@ impl Tenancy {
         self.lead = lead;
         self.ending = false;
         self.transaction = Some(Begun::NotYet);
+        self.read_only = false;
         self.one_at_a_time = one_at_a_time;
+    }
+
+    /// Whether what the server says of writes is its own word: nobody has asked for a session or a transaction that may
+    /// only read.
+    pub(crate) fn hears_the_server(&self) -> bool {
+        !self.changed && !self.read_only
     }
 
     /// The lead, once: it is being queued.

@@ -195,7 +195,7 @@ impl Error {
 
     fn login_failure(&self) -> Option<&LoginError> {
         let Kind::Pool { failure: Failure::Refused(refusal), .. } = &self.0.kind else { return None };
-        let ConnectCause::Login(failure) = &refusal.cause else { return None };
+        let Some(ConnectCause::Login(failure)) = refusal.reason() else { return None };
         failure.error.downcast_ref()
     }
 }

@@ -9,6 +9,7 @@ use cenote_pool::{
 };
 
 use crate::error::Error;
+use crate::leaving;
 use crate::login::{Login, LoginError, Progress, Purpose};
 use crate::reply;
 use crate::server_error::Notice;
@@ -76,6 +77,8 @@ pub(crate) fn limits(settings: &Settings) -> PoolLimits {
         waiters_max: settings.waiters_max(),
         acquire_timeout: settings.acquire_timeout(),
         connect_timeout: settings.connect_timeout(),
+        max_lifetime: settings.max_lifetime(),
+        idle_timeout: settings.idle_timeout(),
         lane: LaneLimits {
             in_flight_max: settings.max_pipeline(),
             unsent_bytes_max: settings.unsent_bytes_max(),
@@ -137,6 +140,14 @@ impl Language for Postgres {
     fn reset(&self, forget_prepared: bool) -> Vec<Vec<u8>> {
         let sql = if forget_prepared { "discard all" } else { RESET };
         vec![frontend::simple_query(sql)]
+    }
+
+    fn reply_leaves_host(reply: &[u8]) -> bool {
+        leaving::reply_leaves_host(reply)
+    }
+
+    fn farewell_leaves_host(farewell: &[u8]) -> bool {
+        leaving::farewell_leaves_host(farewell)
     }
 
     fn farewell() -> &'static [u8] {

@@ -157,6 +157,9 @@ impl Pool {
 fn begin(lease: &Lease, options: TransactionOptions) {
     // Statements may follow each other at once: behind one that fails the server refuses the rest.
     lease.machine().begin(vec![frontend::unsynced(&options.sql()).into()], false);
+    if options.read_only == Some(true) {
+        lease.machine().expect_read_only();
+    }
 }
 
 impl<'a> Transaction<'a> {

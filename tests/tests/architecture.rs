@@ -59,16 +59,19 @@ fn no_crate_depends_upward() {
 /// Parts that decide, and do nothing: bytes, time and random numbers are arguments.
 const WITHOUT_IO: &[&str] = &[
     "pool/src/backoff.rs",
+    "pool/src/generations.rs",
     "pool/src/inbound.rs",
     "pool/src/language.rs",
     "pool/src/low_water.rs",
     "pool/src/pipeline.rs",
     "pool/src/plan.rs",
     "pool/src/prepared.rs",
+    "pool/src/retirement.rs",
     "pool/src/route.rs",
     "mysql/src/auth.rs",
     "mysql/src/auth/scramble.rs",
     "mysql/src/firewall.rs",
+    "mysql/src/leaving.rs",
     "mysql/src/login.rs",
     "mysql/src/login/session.rs",
     "mysql/src/login/settling.rs",
@@ -88,6 +91,7 @@ const WITHOUT_IO: &[&str] = &[
     "mysql/src/wire/text_row.rs",
     "postgres/src/auth.rs",
     "postgres/src/firewall.rs",
+    "postgres/src/leaving.rs",
     "postgres/src/login.rs",
     "postgres/src/reply.rs",
     "postgres/src/row.rs",
@@ -108,6 +112,30 @@ fn the_pure_parts_use_no_socket_no_clock_and_no_runtime() {
             let used = IO.iter().find(|name| line.contains(**name));
             assert_eq!(used, None, "{file}: {line}");
         }
+    }
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    for entry in entries {
+        let path = entry.expect("an entry").path();
+        match path.is_dir() {
+            true => sources(&path, found),
+            false => found.push(path),
+        }
+    }
+}
+
+/// What is old, idle or late is so by a clock that nobody sets: a machine's time may jump.
+#[test]
+fn nothing_depends_on_the_time_of_day() {
+    let mut files = Vec::new();
+    for folder in ["pool/src", "postgres/src", "mysql/src"] {
+        sources(&root().join(folder), &mut files);
+    }
+    assert!(files.len() > 50, "{} files", files.len());
+    for file in files {
+        assert!(!read(&file).contains("SystemTime"), "{} asks for the time of day", file.display());
     }
 }
 

@@ -176,11 +176,10 @@ async fn an_idle_connection_that_dies_is_not_the_next_callers_error() {
         let lost_before = pool.stats().connections_lost;
         let ended = admin.terminate(&pool).await as u64;
         assert!(ended > 0, "round {round}");
-        wait_until("the pool has seen that its idle connections ended", async || {
-            pool.stats().connections_lost == lost_before + ended
-        })
-        .await;
-        assert_eq!(pool.stats().connections(), 0, "round {round}");
+        wait_until("the pool has seen that its idle connections ended", async || pool.stats().connections() == 0).await;
+        // The first to end has the others left, too, and some may be gone before it was their turn.
+        let lost = pool.stats().connections_lost - lost_before;
+        assert!((1..=ended).contains(&lost), "round {round}: {lost} of {ended}");
         let row = pool.query_one("select 2", &[]).await.expect("the next caller gets a new connection");
         assert_eq!(row.get::<_, i32>(0).unwrap(), 2);
     }

@@ -173,6 +173,20 @@ impl SettingsBuilder {
         self
     }
 
+    /// How long a connection is used, less up to a tenth of it, so that not all end together; 30 min if not set, from 100 ms
+    /// to a week. Zero: for ever.
+    pub fn max_lifetime(mut self, max_lifetime: Duration) -> SettingsBuilder {
+        self.limits.max_lifetime = max_lifetime;
+        self
+    }
+
+    /// How long a connection may have nothing to do before it is closed; the last one stays. 10 min if not set, from 100 ms
+    /// to a week. Zero: for ever.
+    pub fn idle_timeout(mut self, idle_timeout: Duration) -> SettingsBuilder {
+        self.limits.idle_timeout = idle_timeout;
+        self
+    }
+
     /// Prepared statements kept per connection; 256 if not set, at most 65,536. With 0 none is kept.
     pub fn statement_cache_size(mut self, statement_cache_size: usize) -> SettingsBuilder {
         self.limits.statement_cache_size = statement_cache_size;

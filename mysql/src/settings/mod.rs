@@ -74,7 +74,7 @@ const SCHEMES: [&str; 2] = ["mysql", "mariadb"];
 /// | `program_name` | | shown among the connection attributes |
 /// | `connection_attributes` | on | whether the server is told the driver's name and version, the kind of system and `program_name`; never a host's name or a process's number |
 /// | `found_rows` | off | affected rows are those that matched (`on`), or only those that were changed, as with the C client |
-/// | `connect_timeout` | 5 s | per address, log-in included |
+/// | `connect_timeout` | 5 s | per look-up of a name and per address, log-in included |
 /// | `ssl_mode` | `preferred`; with `ssl_ca` `verify-ca` | see [`SslMode`] |
 /// | `ssl_ca` | | who may have signed the server's certificate: a PEM file, or `system`, which means `verify-identity` |
 /// | `ssl_cert`, `ssl_key` | | the client's own certificate and its key: PEM files |
@@ -87,6 +87,8 @@ const SCHEMES: [&str; 2] = ["mysql", "mariadb"];
 /// | `pool_size` | 8 | connections at most |
 /// | `max_pipeline` | 128 | statements in flight per connection at most |
 /// | `acquire_timeout` | 5 s | how long a caller waits for room on a connection |
+/// | `max_lifetime` | 30 min | how long a connection is used, less up to a tenth of it, so that not all end together; 0: for ever |
+/// | `idle_timeout` | 10 min | a connection that has had nothing to do for so long is closed, but for the last one; 0: never |
 /// | `statement_cache_size` | 256 | prepared statements kept per connection |
 /// | `reply_bytes_max` | 64 MiB | what one buffered result may take |
 /// | `unsent_bytes_max` | 256 KiB | what may wait to be written to one connection |
@@ -309,6 +311,16 @@ impl Settings {
     /// How long a caller waits for room on a connection.
     pub fn acquire_timeout(&self) -> Duration {
         self.limits.acquire_timeout
+    }
+
+    /// How long a connection is used at most; zero: for ever.
+    pub fn max_lifetime(&self) -> Duration {
+        self.limits.max_lifetime
+    }
+
+    /// How long a connection may have nothing to do before it is closed; zero: for ever.
+    pub fn idle_timeout(&self) -> Duration {
+        self.limits.idle_timeout
     }
 
     /// Prepared statements kept per connection; with 0 none is kept.

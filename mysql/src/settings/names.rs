@@ -15,6 +15,8 @@ const READ: &[&str] = &[
     "database",
     "found_rows",
     "host",
+    "idle_timeout",
+    "max_lifetime",
     "max_pipeline",
     "password",
     "pipeline",

@@ -77,7 +77,7 @@ const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
 /// | `dbname` | the user's name | |
 /// | `application_name` | | shown in `pg_stat_activity` |
 /// | `options` | | options for the server's process, `-c search_path=app`; `client_encoding` and `DateStyle` stay the driver's |
-/// | `connect_timeout` | 5 s | per address, log-in included |
+/// | `connect_timeout` | 5 s | per look-up of a name and per address, log-in included |
 /// | `sslmode` | `prefer` | whether to encrypt and what is checked: see [`SslMode`] |
 /// | `sslrootcert` | | file with the authorities that may have signed the server's certificate; `system`: those the system trusts, with `verify-full` alone |
 /// | `sslcert`, `sslkey` | | files with the client's own certificate and its key, not encrypted |
@@ -89,6 +89,8 @@ const SCHEMES: [&str; 2] = ["postgres", "postgresql"];
 /// | `pool_size` | 8 | connections at most |
 /// | `max_pipeline` | 128 | statements in flight per connection at most |
 /// | `acquire_timeout` | 5 s | how long a caller waits for room on a connection |
+/// | `max_lifetime` | 30 min | how long a connection is used, less up to a tenth of it, so that not all end together; 0: for ever |
+/// | `idle_timeout` | 10 min | a connection that has had nothing to do for so long is closed, but for the last one; 0: never |
 /// | `statement_cache_size` | 256 | prepared statements kept per connection; 0: none is named |
 /// | `reply_bytes_max` | 64 MiB | what one buffered result may take |
 /// | `unsent_bytes_max` | 256 KiB | what may wait to be written to one connection |
@@ -268,6 +270,16 @@ impl Settings {
     /// How long a caller waits for room on a connection.
     pub fn acquire_timeout(&self) -> Duration {
         self.limits.acquire_timeout
+    }
+
+    /// How long a connection is used at most; zero: for ever.
+    pub fn max_lifetime(&self) -> Duration {
+        self.limits.max_lifetime
+    }
+
+    /// How long a connection may have nothing to do before it is closed; zero: for ever.
+    pub fn idle_timeout(&self) -> Duration {
+        self.limits.idle_timeout
     }
 
     /// Prepared statements kept per connection; with 0 none is named.

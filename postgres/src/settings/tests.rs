@@ -53,6 +53,8 @@ fn summary(settings: &Settings) -> String {
         pool_size,
         max_pipeline,
         acquire_timeout,
+        max_lifetime,
+        idle_timeout,
         statement_cache_size,
         reply_bytes_max,
         unsent_bytes_max,
@@ -151,6 +153,8 @@ fn texts_that_are_taken() {
             "me@localhost:5432/me pool_size=1000 max_pipeline=1 waiters_max=0",
         ),
         ("statement_cache_size=0", "me@localhost:5432/me statement_cache_size=0"),
+        ("max_lifetime=1h idle_timeout=90", "me@localhost:5432/me max_lifetime=3600s idle_timeout=90s"),
+        ("max_lifetime=0 idle_timeout=0", "me@localhost:5432/me max_lifetime=0ns idle_timeout=0ns"),
         (
             "reply_bytes_max=1GB unsent_bytes_max=8kB",
             "me@localhost:5432/me reply_bytes_max=1073741824 unsent_bytes_max=8192",
@@ -273,6 +277,8 @@ fn texts_that_are_refused() {
         ("statement_cache_size=65537", Some("statement_cache_size"), "from 0 to"),
         ("reply_bytes_max=1", Some("reply_bytes_max"), "from 1kB to 1GB"),
         ("reply_bytes_max=2GB", Some("reply_bytes_max"), "from 1kB to 1GB"),
+        ("max_lifetime=99ms", Some("max_lifetime"), "must be 0 (never), or from 100ms to 168h"),
+        ("idle_timeout=169h", Some("idle_timeout"), "must be 0 (never), or from 100ms to 168h"),
         ("unsent_bytes_max=0", Some("unsent_bytes_max"), "from 8kB to 64MB"),
         ("waiters_max=1000001", Some("waiters_max"), "from 0 to 1000000"),
         // names
@@ -407,6 +413,8 @@ fn the_builder_meets_the_same_checks() {
         (base().max_pipeline(0), "max_pipeline"),
         (base().statement_cache_size(usize::MAX), "statement_cache_size"),
         (base().reply_bytes_max(0), "reply_bytes_max"),
+        (base().max_lifetime(Duration::MAX), "max_lifetime"),
+        (base().idle_timeout(Duration::MAX), "idle_timeout"),
         (base().unsent_bytes_max(usize::MAX), "unsent_bytes_max"),
         (base().waiters_max(usize::MAX), "waiters_max"),
     ];
