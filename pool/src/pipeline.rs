@@ -14,10 +14,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use bytes::Bytes;
-
 use crate::error::Loss;
 use crate::limits::BUFFER_BYTES_KEPT;
+use crate::reply::Reply;
 
 /// A write of so many bytes is as good as a larger one: servers read about as many at once.
 pub const FULL_WRITE_BYTES: usize = 8 * 1024;
@@ -31,7 +30,7 @@ pub enum Outcome {
     /// The whole reply.
     Reply {
         /// As it came from the server.
-        bytes: Bytes,
+        bytes: Reply,
         /// Whether it holds an error.
         failed: bool,
         /// Whether the server took long for it, with nothing else of this connection to do.

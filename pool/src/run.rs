@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use crate::connect::within;
 use crate::error::Failure;
@@ -29,6 +29,7 @@ use crate::lane::{Answer, Lane, Origin, Submitted};
 use crate::language::{Language, Preparation, StatementId};
 use crate::pipeline::{Outcome, Refusal};
 use crate::pool::{Inner, Pool};
+use crate::reply::Reply;
 use crate::submit::NoRoom;
 use crate::trace;
 use crate::waiters::Place;
@@ -44,7 +45,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// A reply, and where it came from.
 pub struct Answered<L: Language> {
     /// The reply, as the server sent it.
-    pub reply: Bytes,
+    pub reply: Reply,
     /// Whether it holds an error.
     pub failed: bool,
     /// Where the server names statements: it answers the preparation, and the statement was not sent.
