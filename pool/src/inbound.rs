@@ -32,7 +32,9 @@ pub enum Event {
 pub struct Inbound<F> {
     framer: F,
     input: BytesMut,
-    /// Bytes at the front of `input` that the framer has seen.
+    /// Bytes at the front of `input` that were dealt with.
+    done: usize,
+    /// Bytes behind those that the framer has seen.
     seen: usize,
     copier: Copier,
     dropping: bool,
@@ -42,12 +44,13 @@ pub struct Inbound<F> {
 impl<F: Framer> Inbound<F> {
     /// Starts behind the log-in. `input` is what the server has sent since.
     pub fn new(framer: F, input: BytesMut, reply_bytes_max: usize) -> Inbound<F> {
-        Inbound { framer, input, seen: 0, copier: Copier::default(), dropping: false, reply_bytes_max }
+        Inbound { framer, input, done: 0, seen: 0, copier: Copier::default(), dropping: false, reply_bytes_max }
     }
 
     /// The buffer to read into, with room for a read that is worth its system call.
     pub fn buffer(&mut self) -> &mut BytesMut {
         self.copier.begin_anew();
+        self.let_go_of_done();
         if self.input.is_empty() && self.input.capacity() > BUFFER_BYTES_KEPT {
             self.input = BytesMut::new();
         }
@@ -66,7 +69,7 @@ impl<F: Framer> Inbound<F> {
     /// When the server broke the protocol; the connection is of no further use.
     pub fn next(&mut self, expected: Expected) -> Result<Option<Event>, PeerFault> {
         loop {
-            let rest = self.input.get(self.seen..).unwrap_or_default();
+            let rest = self.input.get(self.done + self.seen..).unwrap_or_default();
             if rest.is_empty() {
                 return Ok(None);
             }
@@ -118,8 +121,11 @@ impl<F: Framer> Inbound<F> {
 
     fn drop_seen(&mut self) {
         self.copier.begin_anew();
-        bytes::Buf::advance(&mut self.input, self.seen);
-        self.seen = 0;
+        self.done += std::mem::take(&mut self.seen);
+    }
+
+    fn let_go_of_done(&mut self) {
+        bytes::Buf::advance(&mut self.input, std::mem::take(&mut self.done));
     }
 
     fn cut_reply(&mut self, bytes_max: usize) -> Option<Reply> {
@@ -132,10 +138,11 @@ impl<F: Framer> Inbound<F> {
         let length = std::mem::take(&mut self.seen);
         if length > COPIED_REPLY_BYTES_MAX {
             self.copier.begin_anew();
+            self.let_go_of_done();
             return Some(self.input.split_to(length).freeze().into());
         }
-        let reply = self.copier.copy_front(&self.input, length);
-        bytes::Buf::advance(&mut self.input, length);
+        let reply = self.copier.copy_front(self.input.get(self.done..).unwrap_or_default(), length);
+        self.done += length;
         Some(reply)
     }
 }

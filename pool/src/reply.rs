@@ -91,15 +91,25 @@ impl Copier {
     /// then.
     #[inline]
     pub(crate) fn copy_front(&mut self, input: &[u8], length: usize) -> Reply {
-        let block = match self.block.take().filter(|block| block.len() - self.at >= length) {
-            Some(block) => block,
-            None => {
-                self.at = 0;
-                // What does not leave room for another as large shares nothing.
-                let together = if length <= BLOCK_BYTES_MAX / 2 { input.len().min(BLOCK_BYTES_MAX) } else { length };
-                Arc::from(&input[..together])
-            }
+        let (begins_at, ends_at) = (self.at, self.at + length);
+        let block = match &self.block {
+            Some(block) if ends_at < block.len() => Arc::clone(block),
+            _ => return self.copy_edge(input, length),
         };
+        self.at = ends_at;
+        Reply(Held::Part { block, begins_at: begins_at as u32, length: length as u32 })
+    }
+
+    /// The last reply of a block, which takes it over, or the first of another.
+    #[cold]
+    fn copy_edge(&mut self, input: &[u8], length: usize) -> Reply {
+        let block = self.block.take().filter(|block| block.len() - self.at == length);
+        let block = block.unwrap_or_else(|| {
+            self.at = 0;
+            // What does not leave room for another as large shares nothing.
+            let together = if length <= BLOCK_BYTES_MAX / 2 { input.len().min(BLOCK_BYTES_MAX) } else { length };
+            Arc::from(&input[..together])
+        });
         let begins_at = self.at;
         self.at += length;
         if self.at < block.len() {

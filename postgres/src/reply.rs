@@ -8,7 +8,7 @@ use postgres_types::Oid;
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::server_error::{Notice, ServerError};
-use crate::wire::backend::{self, ColumnDescription, Message, Messages};
+use crate::wire::backend::{self, BIND_COMPLETE, ColumnDescription, Message, Messages, SETTLED};
 
 /// What `Describe` tells of a statement.
 #[derive(Debug, Default)]
@@ -42,7 +42,9 @@ pub(crate) enum Part<'a> {
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(pool: &'a Pool, reply: &'a [u8]) -> Reader<'a> {
-        Reader { pool, reply, messages: Messages::new(reply) }
+        let mut messages = Messages::new(reply);
+        messages.pass_over(BIND_COMPLETE);
+        Reader { pool, reply, messages }
     }
 
     /// The next part. An error of the server is returned as such; what follows it is the end.
@@ -88,7 +90,16 @@ impl<'a> Reader<'a> {
 }
 
 /// Checks the end of a reply: nothing may follow, and a session that is shared must be as it was.
+#[inline]
 pub(crate) fn finish(reader: &mut Reader<'_>) -> Result<(), Error> {
+    if reader.messages.rest() == SETTLED {
+        return Ok(());
+    }
+    finish_otherwise(reader)
+}
+
+#[cold]
+fn finish_otherwise(reader: &mut Reader<'_>) -> Result<(), Error> {
     match reader.next()? {
         Part::Ready(b'I') => Ok(()),
         Part::Ready(_) if reader.pool.is_leased() => Ok(()),
