@@ -171,6 +171,12 @@ impl<L: Language> Flight<L> {
                     {
                         preparations.iter().for_each(|preparation| preparation.pace.note(slow));
                     }
+                    let outcome = match outcome {
+                        Outcome::Reply { bytes: reply, failed, .. } if !pool.is_leased() => {
+                            return Poll::Ready(Ok(Answered { reply, failed, to_preparation: false, origin }));
+                        }
+                        outcome => outcome,
+                    };
                     match self.settle(pool, outcome, origin) {
                         Some(settled) => return Poll::Ready(settled.map_err(E::from)),
                         None => continue,
@@ -235,6 +241,7 @@ impl<L: Language> Flight<L> {
     }
 
     /// What the outcome means for the caller; `None` when the statement starts anew.
+    #[cold]
     fn settle(&mut self, pool: &Pool<L>, outcome: Outcome, origin: Origin<L>) -> Option<Result<Answered<L>, Failure>> {
         let inner = pool.inner();
         let leased = pool.is_leased();
