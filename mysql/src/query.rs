@@ -168,6 +168,7 @@ fn exactly_one_row(pool: &Pool, statement: Arc<Statement>, reply: Reply) -> Resu
 }
 
 /// The one row of a reply. It takes the reply over, so that the lookup of one row allocates nothing besides it.
+#[inline]
 fn one_row(pool: &Pool, statement: Arc<Statement>, reply: Reply) -> Result<Option<Row>, Error> {
     let mut found: Option<(RowBytes, Arc<Columns>)> = None;
     let keep = |row, columns: &Arc<Columns>| match found.replace((row, Arc::clone(columns))) {

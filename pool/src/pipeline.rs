@@ -196,7 +196,7 @@ impl Pipeline {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn occupy(&mut self, begins_at: u64, state: SlotState, slow: bool) -> u32 {
         match self.vacant.pop() {
             Some(index) => {
@@ -218,7 +218,7 @@ impl Pipeline {
     /// # Panics
     ///
     /// When the outcome was taken before, or the slot was abandoned: a fault of the caller in this crate.
-    #[inline]
+    #[inline(always)]
     pub fn poll(&mut self, key: SlotKey, waker: &Waker) -> Poll<Outcome> {
         let slot = &mut self.slots[key.index as usize];
         assert_eq!(slot.generation, key.generation, "an outcome is taken once");
@@ -279,7 +279,7 @@ impl Pipeline {
     /// # Panics
     ///
     /// When no statement is in flight: the caller counts the replies it expects.
-    #[inline]
+    #[inline(always)]
     pub fn complete(&mut self, outcome: Outcome, wake: &mut Vec<Waker>, now_us: u64) {
         let index = self.in_flight.pop_front().expect("a reply is completed only while one is owed");
         self.oldest_since_us = now_us;

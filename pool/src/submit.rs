@@ -62,8 +62,11 @@ impl<L: Language> Inner<L> {
             return None;
         }
         let submitted = lane.submit(submission, Tenant::PUBLIC, waker.clone(), || self.now_us()).ok()?;
-        // Not `set` of the key itself, which would look whether there is one to be made first.
-        STREAK.with(|place| place.set(Some(streak)));
+        if streak.left > 0 {
+            // Not `set` of the key itself, which would look whether there is one to be made first. Not kept longer than it
+            // is of use: it holds the lane.
+            STREAK.with(|place| place.set(Some(streak)));
+        }
         Some(submitted)
     }
 

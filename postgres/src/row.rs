@@ -78,6 +78,7 @@ pub struct Row {
 
 impl Row {
     /// A row whose fields were checked against the columns and the bytes.
+    #[inline]
     pub(crate) fn new(reply: Reply, body: Range<usize>, statement: Arc<Statement>) -> Result<Row, Error> {
         backend::check_row(reply.get(body.clone()).unwrap_or_default(), statement.columns.len())?;
         Ok(Row { reply, begins_at: body.start, ends_at: body.end, statement })
