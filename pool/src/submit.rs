@@ -130,7 +130,9 @@ impl<L: Language> Inner<L> {
             };
             let Some(choice) = choice else { break };
             let Some(lane) = lanes.get(choice.index) else { break };
-            if choice.stalled && !granted && self.may_grow() {
+            // Asked without a lock first: under load this comes often, and the pool has all it may have.
+            let has_all = lanes.len() >= self.limits.connections_max;
+            if choice.stalled && !granted && !has_all && self.may_grow() {
                 // What will be opened for those who wait is there long before the slow one is done.
                 return Err(NoRoom::Wait);
             }
