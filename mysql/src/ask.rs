@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use cenote_pool::trace::QuerySpan;
-use cenote_pool::{Answered, Deadline, Flight};
+use cenote_pool::{Answered, Deadline, Flight, Reply};
 
 use crate::error::Error;
 use crate::language::MySql;
@@ -30,10 +30,10 @@ use crate::wire::frontend;
 const HEALS_MAX: u32 = 8;
 
 /// A reply, with the statement it answers. It may hold an error of the server.
-type Asked = (Arc<Statement>, Bytes);
+type Asked = (Arc<Statement>, Reply);
 
 /// What makes the result of a reply.
-pub(crate) type Read<T> = fn(&Pool, Arc<Statement>, Bytes) -> Result<T, Error>;
+pub(crate) type Read<T> = fn(&Pool, Arc<Statement>, Reply) -> Result<T, Error>;
 
 /// The values of one statement's parameters.
 pub(crate) type Parameters<'a> = &'a [&'a (dyn ToValue + Sync)];

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use cenote_pool::Reply;
 
 use crate::ask::{Parameters, Query};
 use crate::error::Error;
@@ -68,11 +68,11 @@ impl Pool {
     }
 }
 
-fn all_results(_: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<ResultSet>, Error> {
+fn all_results(_: &Pool, statement: Arc<Statement>, reply: Reply) -> Result<Vec<ResultSet>, Error> {
     results(statement.format(), &reply)
 }
 
-fn results(format: Format, reply: &Bytes) -> Result<Vec<ResultSet>, Error> {
+fn results(format: Format, reply: &Reply) -> Result<Vec<ResultSet>, Error> {
     let mut results = Vec::new();
     let rows = std::cell::RefCell::new(Vec::new());
     let keep = |row: reply::RowBytes, columns: &Arc<Columns>| {

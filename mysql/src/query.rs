@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
-use bytes::Bytes;
+use cenote_pool::Reply;
 
 use cenote_pool::trace;
 
@@ -143,11 +143,11 @@ impl Pool {
     }
 }
 
-fn all_rows(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<Row>, Error> {
+fn all_rows(pool: &Pool, statement: Arc<Statement>, reply: Reply) -> Result<Vec<Row>, Error> {
     rows(pool, &statement.columns, statement.format(), reply)
 }
 
-fn rows(pool: &Pool, known: &ArcSwapOption<Columns>, format: Format, reply: Bytes) -> Result<Vec<Row>, Error> {
+fn rows(pool: &Pool, known: &ArcSwapOption<Columns>, format: Format, reply: Reply) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     reply::rows(&reply, known, pool.session(), |row, columns| {
         rows.push(row.into_row(reply.clone(), Arc::clone(columns), format)?);
@@ -157,22 +157,23 @@ fn rows(pool: &Pool, known: &ArcSwapOption<Columns>, format: Format, reply: Byte
     Ok(rows)
 }
 
-fn values<T: FromRow>(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<T>, Error> {
+fn values<T: FromRow>(pool: &Pool, statement: Arc<Statement>, reply: Reply) -> Result<Vec<T>, Error> {
     all_rows(pool, statement, reply)?.iter().map(T::from_row).collect()
 }
 
-fn executed(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Executed, Error> {
+fn executed(pool: &Pool, statement: Arc<Statement>, reply: Reply) -> Result<Executed, Error> {
     let completion = reply::completion(&reply, &statement.columns, pool.session())?;
     trace::rows(completion.affected_rows);
     Ok(Executed { completion })
 }
 
-fn exactly_one_row(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Row, Error> {
+fn exactly_one_row(pool: &Pool, statement: Arc<Statement>, reply: Reply) -> Result<Row, Error> {
     one_row(pool, statement, reply)?.ok_or_else(|| Error::row_count(NO_ROW))
 }
 
 /// The one row of a reply. It takes the reply over, so that the lookup of one row allocates nothing besides it.
-fn one_row(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Option<Row>, Error> {
+#[inline]
+fn one_row(pool: &Pool, statement: Arc<Statement>, reply: Reply) -> Result<Option<Row>, Error> {
     let mut found: Option<(RowBytes, Arc<Columns>)> = None;
     let keep = |row, columns: &Arc<Columns>| match found.replace((row, Arc::clone(columns))) {
         Some(_) => Err(Error::row_count(MORE_ROWS)),

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use bytes::{Bytes, BytesMut};
+use cenote_pool::Reply;
 
 use crate::error::Error;
 use crate::row::Row;
@@ -45,12 +46,12 @@ pub(crate) enum RowBytes {
 impl RowBytes {
     /// The row, as a view into the reply.
     #[inline]
-    pub(crate) fn into_row(self, reply: Bytes, columns: Arc<Columns>, format: Format) -> Result<Row, Error> {
+    pub(crate) fn into_row(self, reply: Reply, columns: Arc<Columns>, format: Format) -> Result<Row, Error> {
         match self {
             RowBytes::Within(range) => Row::new(reply, range, format, columns),
             RowBytes::Joined(bytes) => {
                 let all = 0..bytes.len();
-                Row::new(bytes, all, format, columns)
+                Row::new(bytes.into(), all, format, columns)
             }
         }
     }
@@ -58,7 +59,7 @@ impl RowBytes {
 
 /// Reads a reply packet by packet.
 struct Reader<'a> {
-    reply: &'a Bytes,
+    reply: &'a [u8],
     at: usize,
 }
 
@@ -119,7 +120,7 @@ pub(crate) enum Session {
 /// The server's own error, what `keep` returns, or that the reply makes no sense.
 #[inline]
 pub(crate) fn rows(
-    reply: &Bytes,
+    reply: &[u8],
     known: &ArcSwapOption<Columns>,
     session: Session,
     keep: impl FnMut(RowBytes, &Arc<Columns>) -> Result<(), Error>,
@@ -138,7 +139,7 @@ pub(crate) fn rows(
 }
 
 /// The same for whoever wants no rows, of whichever result.
-pub(crate) fn completion(reply: &Bytes, known: &ArcSwapOption<Columns>, session: Session) -> Result<Completion, Error> {
+pub(crate) fn completion(reply: &[u8], known: &ArcSwapOption<Columns>, session: Session) -> Result<Completion, Error> {
     let mut reader = Reader { reply, at: 0 };
     let result = result(&mut reader, known, |_, _| Ok(()))?;
     if result.status.contains(StatusFlags::MORE_RESULTS_EXISTS) {
@@ -181,7 +182,7 @@ pub(crate) struct ResultEnd {
 ///
 /// As for [`rows`].
 pub(crate) fn results(
-    reply: &Bytes,
+    reply: &[u8],
     mut keep: impl FnMut(RowBytes, &Arc<Columns>) -> Result<(), Error>,
     mut end: impl FnMut(ResultEnd),
 ) -> Result<(), Error> {
@@ -276,7 +277,7 @@ fn server_error(payload: &[u8]) -> Error {
 }
 
 /// The error in a reply that begins with one: then nothing came before it.
-pub(crate) fn refusal(reply: &Bytes) -> Option<ServerError> {
+pub(crate) fn refusal(reply: &[u8]) -> Option<ServerError> {
     let mut reader = Reader { reply, at: 0 };
     let (first, _) = reader.next().ok()?;
     let body = reader.bytes(first).strip_prefix(&[ERROR_HEADER])?;
@@ -284,7 +285,7 @@ pub(crate) fn refusal(reply: &Bytes) -> Option<ServerError> {
 }
 
 /// The number of parameters, from the reply to a preparation.
-pub(crate) fn parameters(reply: &Bytes) -> Result<u16, Error> {
+pub(crate) fn parameters(reply: &[u8]) -> Result<u16, Error> {
     let (_, parameters) =
         prepared(reply).ok_or_else(|| Error::peer("an answer to a preparation that cannot be read"))?;
     Ok(parameters)
@@ -323,7 +324,7 @@ mod tests {
         out.into()
     }
 
-    fn collect(reply: &Bytes, known: &ArcSwapOption<Columns>) -> Result<(Vec<Vec<u8>>, Completion), Error> {
+    fn collect(reply: &[u8], known: &ArcSwapOption<Columns>) -> Result<(Vec<Vec<u8>>, Completion), Error> {
         let mut found = Vec::new();
         let completion = rows(reply, known, Session::Shared, |row, _| {
             found.push(match row {
@@ -364,7 +365,7 @@ mod tests {
     fn an_answer_without_rows_tells_what_it_did() {
         let mut out = Vec::new();
         packet::append(b"\0\x03\xfc\x2c\x01\x02\0\x05\0", 1, &mut out);
-        let (_, completion) = collect(&out.into(), &ArcSwapOption::empty()).unwrap();
+        let (_, completion) = collect(&out, &ArcSwapOption::empty()).unwrap();
         assert_eq!(completion, Completion { affected_rows: 3, last_insert_id: 300, warnings: 5 });
     }
 

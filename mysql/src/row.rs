@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use cenote_pool::Reply;
 
 use crate::error::Error;
 use crate::value::{Field, Format, FromValue, ValueError};
@@ -25,7 +25,7 @@ use crate::wire::{binary_row, text_row};
 /// ```
 #[derive(Clone)]
 pub struct Row {
-    reply: Bytes,
+    reply: Reply,
     begins_at: usize,
     ends_at: usize,
     format: Format,
@@ -37,7 +37,7 @@ impl Row {
     /// payload is.
     #[inline]
     pub(crate) fn new(
-        reply: Bytes,
+        reply: Reply,
         payload: Range<usize>,
         format: Format,
         columns: Arc<Columns>,
@@ -185,7 +185,7 @@ mod tests {
             Format::Binary => b"\0\x10\x2a\0\0\0\x03abc",
             Format::Text => b"\x0242\x03abc\xfb",
         };
-        let reply = [b"before", payload, b"behind"].concat();
+        let reply = bytes::Bytes::from([b"before", payload, b"behind"].concat());
         let columns = Arc::new(columns(&[NUMBER, NAME, NOTHING]));
         Row::new(reply.into(), 6..6 + payload.len(), format, columns).expect("it is well formed")
     }
@@ -224,11 +224,11 @@ mod tests {
     #[test]
     fn a_row_that_lies_is_not_made() {
         let columns = Arc::new(columns(&[NUMBER, NAME]));
+        let reply = Reply::from(bytes::Bytes::from_static(b"\0\x05"));
         for format in [Format::Binary, Format::Text] {
-            let error =
-                Row::new(Bytes::from_static(b"\0\x05"), 0..2, format, Arc::clone(&columns)).expect_err("too short");
+            let error = Row::new(reply.clone(), 0..2, format, Arc::clone(&columns)).expect_err("too short");
             assert!(error.is_peer(), "{error}");
-            let past = Row::new(Bytes::from_static(b"\0\x05"), 0..20, format, Arc::clone(&columns));
+            let past = Row::new(reply.clone(), 0..20, format, Arc::clone(&columns));
             assert!(past.is_err_and(|error| error.is_peer()), "past the end of the reply");
         }
     }

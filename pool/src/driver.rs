@@ -330,6 +330,8 @@ impl<L: Language> Driver<L> {
         loop {
             let place = self.delivered + self.replies.len() as u64;
             let preparation = self.preparations.front().filter(|(expected, _)| *expected == place).map(|(_, id)| *id);
+            // Said to the compiler, which then leaves out what is for other languages.
+            let preparation = if L::SERVER_NAMES_STATEMENTS { preparation } else { None };
             let expected = match preparation {
                 _ if expecting == self.replies.len() => Expected::Nothing,
                 Some(_) => Expected::Preparation,

@@ -9,6 +9,7 @@ use crate::language::{End, Expected, Framer, PeerFault};
 use crate::limits::{
     BUFFER_BYTES_KEPT, COPIED_REPLY_BYTES_MAX, PREPARATION_BYTES_MAX, READ_BUFFER_BYTES, READ_ROOM_BYTES_MIN,
 };
+use crate::reply::{Copier, Reply};
 
 /// What was cut from the stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +17,7 @@ pub enum Event {
     /// One whole reply; `None` when it was dropped for its size or because nobody waits for it.
     Reply {
         /// The reply as the server sent it.
-        bytes: Option<Bytes>,
+        bytes: Option<Reply>,
         /// Whether the session may serve a stranger now.
         settled: bool,
         /// Whether it holds an error.
@@ -31,8 +32,11 @@ pub enum Event {
 pub struct Inbound<F> {
     framer: F,
     input: BytesMut,
-    /// Bytes at the front of `input` that the framer has seen.
+    /// Bytes at the front of `input` that were dealt with.
+    done: usize,
+    /// Bytes behind those that the framer has seen.
     seen: usize,
+    copier: Copier,
     dropping: bool,
     reply_bytes_max: usize,
 }
@@ -40,11 +44,13 @@ pub struct Inbound<F> {
 impl<F: Framer> Inbound<F> {
     /// Starts behind the log-in. `input` is what the server has sent since.
     pub fn new(framer: F, input: BytesMut, reply_bytes_max: usize) -> Inbound<F> {
-        Inbound { framer, input, seen: 0, dropping: false, reply_bytes_max }
+        Inbound { framer, input, done: 0, seen: 0, copier: Copier::default(), dropping: false, reply_bytes_max }
     }
 
     /// The buffer to read into, with room for a read that is worth its system call.
     pub fn buffer(&mut self) -> &mut BytesMut {
+        self.copier.begin_anew();
+        self.let_go_of_done();
         if self.input.is_empty() && self.input.capacity() > BUFFER_BYTES_KEPT {
             self.input = BytesMut::new();
         }
@@ -63,7 +69,7 @@ impl<F: Framer> Inbound<F> {
     /// When the server broke the protocol; the connection is of no further use.
     pub fn next(&mut self, expected: Expected) -> Result<Option<Event>, PeerFault> {
         loop {
-            let rest = self.input.get(self.seen..).unwrap_or_default();
+            let rest = self.input.get(self.done + self.seen..).unwrap_or_default();
             if rest.is_empty() {
                 return Ok(None);
             }
@@ -114,11 +120,15 @@ impl<F: Framer> Inbound<F> {
     }
 
     fn drop_seen(&mut self) {
-        bytes::Buf::advance(&mut self.input, self.seen);
-        self.seen = 0;
+        self.copier.begin_anew();
+        self.done += std::mem::take(&mut self.seen);
     }
 
-    fn cut_reply(&mut self, bytes_max: usize) -> Option<Bytes> {
+    fn let_go_of_done(&mut self) {
+        bytes::Buf::advance(&mut self.input, std::mem::take(&mut self.done));
+    }
+
+    fn cut_reply(&mut self, bytes_max: usize) -> Option<Reply> {
         let too_large = self.seen > bytes_max;
         if self.dropping || too_large {
             self.drop_seen();
@@ -127,10 +137,12 @@ impl<F: Framer> Inbound<F> {
         }
         let length = std::mem::take(&mut self.seen);
         if length > COPIED_REPLY_BYTES_MAX {
-            return Some(self.input.split_to(length).freeze());
+            self.copier.begin_anew();
+            self.let_go_of_done();
+            return Some(self.input.split_to(length).freeze().into());
         }
-        let reply = Bytes::copy_from_slice(&self.input[..length]);
-        bytes::Buf::advance(&mut self.input, length);
+        let reply = self.copier.copy_front(self.input.get(self.done..).unwrap_or_default(), length);
+        self.done += length;
         Some(reply)
     }
 }
@@ -219,7 +231,7 @@ mod tests {
         );
         assert_eq!(
             inbound.next(Expected::Statement),
-            Ok(Some(Event::Reply { bytes: Some(Bytes::from_static(b"\x00")), settled: true, failed: false }))
+            Ok(Some(Event::Reply { bytes: Some(Bytes::from_static(b"\x00").into()), settled: true, failed: false }))
         );
     }
 

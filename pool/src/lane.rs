@@ -520,13 +520,8 @@ impl<L: Language> Answer<L> {
     pub(crate) fn poll(&mut self, cx: &Context<'_>) -> Poll<(Outcome, Origin<L>)> {
         let Some(origin) = &self.origin else { return Poll::Pending };
         let polled = origin.lane.lock().pipeline.poll(self.key, cx.waker());
-        match (polled, self.origin.take()) {
-            (Poll::Ready(outcome), Some(origin)) => Poll::Ready((outcome, origin)),
-            (_, origin) => {
-                self.origin = origin;
-                Poll::Pending
-            }
-        }
+        let Poll::Ready(outcome) = polled else { return Poll::Pending };
+        self.origin.take().map_or(Poll::Pending, |origin| Poll::Ready((outcome, origin)))
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 
 use crate::pace::Pace;
+use crate::reply::Reply;
 use crate::tls::{TlsFailure, TlsPeer, TlsRequest};
 
 /// A database's wire protocol, with the settings one pool logs in with.
@@ -62,7 +63,7 @@ pub trait Language: Send + Sync + Sized + 'static {
     const LEAD_HAS_OWN_REPLY: bool = false;
 
     /// The reply to a statement, without the answer to what led it. Where that failed, the whole.
-    fn strip_lead(reply: Bytes) -> Bytes {
+    fn strip_lead(reply: Reply) -> Reply {
         reply
     }
 

@@ -24,7 +24,7 @@
 //! | file | what it decides |
 //! |---|---|
 //! | [`pipeline`] | order: bytes and slots, without I/O |
-//! | [`inbound`] | where one reply ends and the next begins, without I/O |
+//! | [`inbound`], `reply` | where one reply ends and the next begins, and how it is held, without I/O |
 //! | [`route`] | which lane a statement takes: a pure function |
 //! | `lane`, `driver` | one connection: its two ends, and the task that writes and reads |
 //! | `budget`, `growth`, `plan`, `connect`, `lookup`, `backoff` | the one budget of connections, and how they come to be |
@@ -62,6 +62,7 @@ mod plan;
 mod pool;
 mod prepared;
 mod registry;
+mod reply;
 mod restore;
 mod retirement;
 pub mod route;
@@ -92,6 +93,7 @@ pub use pace::Pace;
 pub use pipeline::Outcome;
 pub use pool::Pool;
 pub use registry::Registry;
+pub use reply::Reply;
 pub use run::{Answered, Flight};
 pub use statements::{Learning, Lesson, Lookup, Statements, Waiting};
 pub use stats::{LaneStats, LeaseStats, PoolStats};

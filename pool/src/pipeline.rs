@@ -14,10 +14,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
-use bytes::Bytes;
-
 use crate::error::Loss;
 use crate::limits::BUFFER_BYTES_KEPT;
+use crate::reply::Reply;
 
 /// A write of so many bytes is as good as a larger one: servers read about as many at once.
 pub const FULL_WRITE_BYTES: usize = 8 * 1024;
@@ -31,7 +30,7 @@ pub enum Outcome {
     /// The whole reply.
     Reply {
         /// As it came from the server.
-        bytes: Bytes,
+        bytes: Reply,
         /// Whether it holds an error.
         failed: bool,
         /// Whether the server took long for it, with nothing else of this connection to do.
@@ -197,6 +196,7 @@ impl Pipeline {
         }
     }
 
+    #[inline(always)]
     fn occupy(&mut self, begins_at: u64, state: SlotState, slow: bool) -> u32 {
         match self.vacant.pop() {
             Some(index) => {
@@ -218,6 +218,7 @@ impl Pipeline {
     /// # Panics
     ///
     /// When the outcome was taken before, or the slot was abandoned: a fault of the caller in this crate.
+    #[inline(always)]
     pub fn poll(&mut self, key: SlotKey, waker: &Waker) -> Poll<Outcome> {
         let slot = &mut self.slots[key.index as usize];
         assert_eq!(slot.generation, key.generation, "an outcome is taken once");
@@ -232,7 +233,8 @@ impl Pipeline {
                 let SlotState::Done(outcome) = std::mem::replace(&mut slot.state, SlotState::Vacant) else {
                     unreachable!("just matched")
                 };
-                self.vacate(key.index);
+                slot.generation = slot.generation.wrapping_add(1);
+                self.vacant.push(key.index);
                 Poll::Ready(outcome)
             }
             SlotState::Vacant | SlotState::Abandoned => panic!("an outcome is polled only while it is awaited"),
@@ -277,6 +279,7 @@ impl Pipeline {
     /// # Panics
     ///
     /// When no statement is in flight: the caller counts the replies it expects.
+    #[inline(always)]
     pub fn complete(&mut self, outcome: Outcome, wake: &mut Vec<Waker>, now_us: u64) {
         let index = self.in_flight.pop_front().expect("a reply is completed only while one is owed");
         self.oldest_since_us = now_us;

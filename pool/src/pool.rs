@@ -57,6 +57,8 @@ impl<L: Language> Default for Growth<L> {
 
 /// What all handles of a pool share.
 pub(crate) struct Inner<L: Language> {
+    /// Tells pools apart in what threads remember.
+    pub(crate) number: u64,
     pub(crate) language: Arc<L>,
     pub(crate) limits: PoolLimits,
     pub(crate) budget: deadpool::managed::Pool<Budget<L>>,
@@ -129,7 +131,9 @@ impl<L: Language> Pool<L> {
         let manager = Budget { language: Arc::clone(&language), lookup: Lookup::default(), limits: limits.clone() };
         let budget = deadpool::managed::Pool::builder(manager).max_size(limits.connections_max.max(1)).build();
         let Ok(budget) = budget else { unreachable!("a budget without timeouts needs no runtime") };
+        static POOLS: AtomicU64 = AtomicU64::new(0);
         let inner = Inner {
+            number: POOLS.fetch_add(1, Ordering::Relaxed),
             language,
             budget,
             lanes: ArcSwap::default(),

@@ -71,6 +71,7 @@ impl Prepared {
     }
 
     /// Notes a use. How it stands, if it is prepared.
+    #[inline]
     pub(crate) fn touch(&mut self, id: StatementId) -> Option<Standing> {
         self.clock += 1;
         let entry = self.entries.get_mut(&id).filter(|entry| entry.standing != Standing::Doubtful)?;

@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use crate::connect::within;
 use crate::error::Failure;
@@ -29,6 +29,7 @@ use crate::lane::{Answer, Lane, Origin, Submitted};
 use crate::language::{Language, Preparation, StatementId};
 use crate::pipeline::{Outcome, Refusal};
 use crate::pool::{Inner, Pool};
+use crate::reply::Reply;
 use crate::submit::NoRoom;
 use crate::trace;
 use crate::waiters::Place;
@@ -44,7 +45,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// A reply, and where it came from.
 pub struct Answered<L: Language> {
     /// The reply, as the server sent it.
-    pub reply: Bytes,
+    pub reply: Reply,
     /// Whether it holds an error.
     pub failed: bool,
     /// Where the server names statements: it answers the preparation, and the statement was not sent.
@@ -170,6 +171,12 @@ impl<L: Language> Flight<L> {
                     {
                         preparations.iter().for_each(|preparation| preparation.pace.note(slow));
                     }
+                    let outcome = match outcome {
+                        Outcome::Reply { bytes: reply, failed, .. } if !pool.is_leased() => {
+                            return Poll::Ready(Ok(Answered { reply, failed, to_preparation: false, origin }));
+                        }
+                        outcome => outcome,
+                    };
                     match self.settle(pool, outcome, origin) {
                         Some(settled) => return Poll::Ready(settled.map_err(E::from)),
                         None => continue,
@@ -234,6 +241,7 @@ impl<L: Language> Flight<L> {
     }
 
     /// What the outcome means for the caller; `None` when the statement starts anew.
+    #[cold]
     fn settle(&mut self, pool: &Pool<L>, outcome: Outcome, origin: Origin<L>) -> Option<Result<Answered<L>, Failure>> {
         let inner = pool.inner();
         let leased = pool.is_leased();

@@ -83,7 +83,8 @@ struct Recent {
     version: u64,
     sql: Box<str>,
     signature: Box<[u32]>,
-    known: Arc<dyn Any + Send + Sync>,
+    /// An `Arc` of what is known.
+    known: Box<dyn Any>,
 }
 
 /// Entries of [`Recent`] for each thread; more than one handler usually runs.
@@ -93,6 +94,7 @@ thread_local! {
     static RECENT: RefCell<[Option<Recent>; RECENT_MAX]> = const { RefCell::new([const { None }; RECENT_MAX]) };
 }
 
+#[inline]
 fn place(sql: &str, signature: &[u32]) -> usize {
     let address = sql.as_ptr() as usize;
     let signature = signature.first().map_or(0, |first| *first as usize);
@@ -134,7 +136,7 @@ impl<M: Send + Sync + 'static, E: Clone> Statements<M, E> {
             if entry.registry != self.number || entry.version != version || !same {
                 return None;
             }
-            Arc::clone(&entry.known).downcast().ok()
+            entry.known.downcast_ref().cloned()
         })
     }
 
@@ -148,7 +150,7 @@ impl<M: Send + Sync + 'static, E: Clone> Statements<M, E> {
             _ => return,
         }
         drop(entries);
-        let known: Arc<dyn Any + Send + Sync> = Arc::<M>::clone(known);
+        let known = Box::new(Arc::<M>::clone(known));
         let entry = Recent { registry: self.number, version, sql: sql.into(), signature: signature.into(), known };
         let place = place(sql, signature);
         let old = RECENT.with_borrow_mut(|recent| recent.get_mut(place).and_then(|place| place.replace(entry)));

@@ -1,5 +1,6 @@
 //! The way of a statement onto a lane: encoded, routed, queued, all in one go and without an await.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,40 +28,48 @@ pub(crate) enum NoRoom {
 
 thread_local! {
     /// Where statements are encoded before they are queued, so that nobody's code runs under a lane's lock.
-    static SCRATCH: Cell<BytesMut> = Cell::new(BytesMut::new());
+    static SCRATCH: Cell<Option<BytesMut>> = const { Cell::new(None) };
 
-    static STREAK: Cell<Streak> = const { Cell::new(Streak { lanes: 0, index: 0, left: 0 }) };
+    static STREAK: Cell<Option<Streak>> = const { Cell::new(None) };
 }
 
-/// The lane that this thread chose last, and how many more statements of the same turn may follow it there.
-#[derive(Clone, Copy)]
+/// The lane that this thread chose last, and how many more statements of the same turn may follow it there. Kept here, so
+/// that who follows need not look into the list of lanes, which takes two locked instructions.
 struct Streak {
-    /// Which list of lanes: its address. It may be another list at the same address one day; then the lane there is as
-    /// good as any that is about to write.
-    lanes: usize,
-    index: usize,
+    /// The pool's [`number`](Inner::number).
+    pool: u64,
+    /// An `Arc<Lane<L>>`.
+    lane: Box<dyn Any>,
     left: usize,
 }
 
-impl Streak {
-    fn begin<L>(lanes: &Arc<Vec<Arc<Lane<L>>>>, index: usize, followers: usize, connections_max: usize) {
+impl<L: Language> Inner<L> {
+    fn begin_streak(&self, lanes: usize, lane: &Arc<Lane<L>>, followers: usize) {
         // Who follows does not consider growth, so while there may be any, he may not follow past where it is wanted.
-        let left = if lanes.len() < connections_max { followers.min(GROW_DEPTH) } else { followers };
-        STREAK.set(Streak { lanes: Arc::as_ptr(lanes) as usize, index, left });
+        let left = if lanes < self.limits.connections_max { followers.min(GROW_DEPTH) } else { followers };
+        let streak = || Streak { pool: self.number, lane: Box::new(Arc::clone(lane)), left };
+        STREAK.with(|place| place.set((left > 0).then(streak)));
     }
 
-    fn follow<L>(lanes: &Arc<Vec<Arc<Lane<L>>>>) -> Option<&Arc<Lane<L>>> {
-        let streak = STREAK.get();
-        let left = streak.left.checked_sub(1)?;
-        if streak.lanes != Arc::as_ptr(lanes) as usize {
+    /// Queues a statement where the last one of this thread went, if it then shares its write.
+    #[inline]
+    fn follow_streak(&self, submission: Submission<'_>, waker: &Waker) -> Option<Submitted<L>> {
+        // Taken, not borrowed: to queue may wake, and a waker is foreign code.
+        let mut streak = STREAK.with(Cell::take).filter(|streak| streak.pool == self.number)?;
+        streak.left = streak.left.checked_sub(1)?;
+        let lane: &Arc<Lane<L>> = streak.lane.downcast_ref()?;
+        if !lane.writes_soon() {
             return None;
         }
-        STREAK.set(Streak { left, ..streak });
-        lanes.get(streak.index)
+        let submitted = lane.submit(submission, Tenant::PUBLIC, waker.clone(), || self.now_us()).ok()?;
+        if streak.left > 0 {
+            // Not `set` of the key itself, which would look whether there is one to be made first. Not kept longer than it
+            // is of use: it holds the lane.
+            STREAK.with(|place| place.set(Some(streak)));
+        }
+        Some(submitted)
     }
-}
 
-impl<L: Language> Inner<L> {
     /// Encodes and queues a statement, if some lane has room. `waker` is woken when its outcome is there.
     pub(crate) fn submit<E>(
         self: &Arc<Self>,
@@ -106,12 +115,7 @@ impl<L: Language> Inner<L> {
             return Ok(submitted);
         }
         let quick = submission.is_quick();
-        let lanes = self.lanes.load();
-        if quick
-            && let Some(lane) = Streak::follow(&lanes)
-            && lane.writes_soon()
-            && let Ok(submitted) = lane.submit(submission, Tenant::PUBLIC, waker.clone(), || self.now_us())
-        {
+        if quick && let Some(submitted) = self.follow_streak(submission, waker) {
             return Ok(submitted);
         }
         let slow = !quick && submission.is_slow();
@@ -126,7 +130,9 @@ impl<L: Language> Inner<L> {
             };
             let Some(choice) = choice else { break };
             let Some(lane) = lanes.get(choice.index) else { break };
-            if choice.stalled && !granted && self.may_grow() {
+            // Asked without a lock first: under load this comes often, and the pool has all it may have.
+            let has_all = lanes.len() >= self.limits.connections_max;
+            if choice.stalled && !granted && !has_all && self.may_grow() {
                 // What will be opened for those who wait is there long before the slow one is done.
                 return Err(NoRoom::Wait);
             }
@@ -134,7 +140,7 @@ impl<L: Language> Inner<L> {
             if let Ok(submitted) = lane.submit(submission, Tenant::PUBLIC, waker.clone(), || now_us) {
                 // Behind one that may turn out to be slow none of the same turn follows.
                 let followers = if quick { choice.followers } else { 0 };
-                Streak::begin(&lanes, choice.index, followers, self.limits.connections_max);
+                self.begin_streak(lanes.len(), lane, followers);
                 return Ok(submitted);
             }
         }
@@ -143,13 +149,14 @@ impl<L: Language> Inner<L> {
 }
 
 /// Encodes a statement into this thread's scratch buffer and passes that on.
+#[inline]
 fn encoded<T, E>(encode: &impl Fn(&mut BytesMut) -> Result<(), E>, queue: impl FnOnce(&[u8]) -> T) -> Result<T, E> {
     // Taken, not borrowed: `encode` is foreign code and may come back here.
-    let mut scratch = SCRATCH.take();
+    let mut scratch = SCRATCH.take().unwrap_or_default();
     let queued = encode(&mut scratch).map(|()| queue(&scratch));
     if scratch.capacity() <= BUFFER_BYTES_KEPT {
         scratch.clear();
-        SCRATCH.set(scratch);
+        SCRATCH.with(|place| place.set(Some(scratch)));
     }
     queued
 }

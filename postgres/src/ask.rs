@@ -12,9 +12,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use cenote_pool::trace::QuerySpan;
-use cenote_pool::{Answered, Deadline, Flight};
+use cenote_pool::{Answered, Deadline, Flight, Reply};
 use postgres_types::ToSql;
 
 use crate::error::Error;
@@ -26,10 +25,10 @@ use crate::statement::Statement;
 use crate::wire::frontend;
 
 /// A reply, with the statement that describes the rows in it. It may hold an error of the server.
-type Asked = (Arc<Statement>, Bytes);
+type Asked = (Arc<Statement>, Reply);
 
 /// What makes the result of a reply.
-pub(crate) type Read<T> = fn(&Pool, Arc<Statement>, Bytes) -> Result<T, Error>;
+pub(crate) type Read<T> = fn(&Pool, Arc<Statement>, Reply) -> Result<T, Error>;
 
 /// The values of one statement's parameters.
 type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];

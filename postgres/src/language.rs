@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, RwLock};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use cenote_pool::{
-    Address, CancelDialogue, CancelKey, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId,
-    Statements, TlsFailure, TlsPeer,
+    Address, CancelDialogue, CancelKey, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, Reply,
+    StatementId, Statements, TlsFailure, TlsPeer,
 };
 
 use crate::error::Error;
@@ -129,7 +129,7 @@ impl Language for Postgres {
         Some(started.map(|(login, progress)| (login, step(progress))).map_err(|error| failure(error, false)))
     }
 
-    fn strip_lead(reply: Bytes) -> Bytes {
+    fn strip_lead(reply: Reply) -> Reply {
         reply::behind_lead(reply)
     }
 

@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use cenote_pool::{Answered, Lookup, trace};
+use cenote_pool::{Answered, Lookup, Reply, trace};
 use postgres_types::{ToSql, Type};
 
 use crate::ask::Query;
@@ -123,7 +122,7 @@ impl Pool {
         &self,
         sql: &str,
         parameters: &[(&(dyn ToSql + Sync), Type)],
-    ) -> Result<(Arc<Statement>, Bytes), Error> {
+    ) -> Result<(Arc<Statement>, Reply), Error> {
         frontend::check_text(sql)?;
         let (values, types): (Vec<&(dyn ToSql + Sync)>, Vec<Type>) = parameters.iter().cloned().unzip();
         let mut healed = false;
@@ -177,7 +176,7 @@ impl Pool {
         sql: &str,
         types: &[Type],
         values: &[&(dyn ToSql + Sync)],
-        reply: &mut Option<Bytes>,
+        reply: &mut Option<Reply>,
     ) -> Result<Statement, Error> {
         self.admit(firewall::classify(sql))?;
         let preparation = self.preparation(sql, types)?;
@@ -300,7 +299,7 @@ impl Pool {
     }
 }
 
-fn all_rows(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<Row>, Error> {
+fn all_rows(pool: &Pool, statement: Arc<Statement>, reply: Reply) -> Result<Vec<Row>, Error> {
     let mut rows = Vec::new();
     let mut reader = Reader::new(pool, &reply);
     reply::rows(&mut reader, |body| {
@@ -312,11 +311,11 @@ fn all_rows(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<
     Ok(rows)
 }
 
-fn values<T: FromRow>(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Vec<T>, Error> {
+fn values<T: FromRow>(pool: &Pool, statement: Arc<Statement>, reply: Reply) -> Result<Vec<T>, Error> {
     all_rows(pool, statement, reply)?.iter().map(T::from_row).collect()
 }
 
-fn affected(pool: &Pool, _: Arc<Statement>, reply: Bytes) -> Result<u64, Error> {
+fn affected(pool: &Pool, _: Arc<Statement>, reply: Reply) -> Result<u64, Error> {
     let mut reader = Reader::new(pool, &reply);
     let tag = reply::rows(&mut reader, |_| Ok(()))?;
     reply::finish(&mut reader)?;
@@ -325,12 +324,13 @@ fn affected(pool: &Pool, _: Arc<Statement>, reply: Bytes) -> Result<u64, Error> 
     Ok(count)
 }
 
-fn exactly_one_row(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Row, Error> {
+fn exactly_one_row(pool: &Pool, statement: Arc<Statement>, reply: Reply) -> Result<Row, Error> {
     one_row(pool, statement, reply)?.ok_or_else(|| Error::row_count(NO_ROW))
 }
 
 /// The one row of a reply. It takes the reply over, so that the lookup of one row allocates nothing besides it.
-fn one_row(pool: &Pool, statement: Arc<Statement>, reply: Bytes) -> Result<Option<Row>, Error> {
+#[inline]
+fn one_row(pool: &Pool, statement: Arc<Statement>, reply: Reply) -> Result<Option<Row>, Error> {
     let mut found: Option<Range<usize>> = None;
     let mut more = false;
     let mut reader = Reader::new(pool, &reply);

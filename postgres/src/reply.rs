@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
+use cenote_pool::Reply;
 use postgres_types::Oid;
 
 use crate::error::Error;
 use crate::pool::Pool;
 use crate::server_error::{Notice, ServerError};
-use crate::wire::backend::{self, ColumnDescription, Message, Messages};
+use crate::wire::backend::{self, BIND_COMPLETE, ColumnDescription, Message, Messages, SETTLED};
 
 /// What `Describe` tells of a statement.
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ pub(crate) struct Shape {
 /// Reads a reply message by message. Notices are passed on and what else may come at any time is passed over.
 pub(crate) struct Reader<'a> {
     pool: &'a Pool,
-    reply: &'a Bytes,
+    reply: &'a [u8],
     messages: Messages<'a>,
 }
 
@@ -41,8 +41,10 @@ pub(crate) enum Part<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(crate) fn new(pool: &'a Pool, reply: &'a Bytes) -> Reader<'a> {
-        Reader { pool, reply, messages: Messages::new(reply) }
+    pub(crate) fn new(pool: &'a Pool, reply: &'a [u8]) -> Reader<'a> {
+        let mut messages = Messages::new(reply);
+        messages.pass_over(BIND_COMPLETE);
+        Reader { pool, reply, messages }
     }
 
     /// The next part. An error of the server is returned as such; what follows it is the end.
@@ -88,7 +90,16 @@ impl<'a> Reader<'a> {
 }
 
 /// Checks the end of a reply: nothing may follow, and a session that is shared must be as it was.
+#[inline]
 pub(crate) fn finish(reader: &mut Reader<'_>) -> Result<(), Error> {
+    if reader.messages.rest() == SETTLED {
+        return Ok(());
+    }
+    finish_otherwise(reader)
+}
+
+#[cold]
+fn finish_otherwise(reader: &mut Reader<'_>) -> Result<(), Error> {
     match reader.next()? {
         Part::Ready(b'I') => Ok(()),
         Part::Ready(_) if reader.pool.is_leased() => Ok(()),
@@ -101,7 +112,7 @@ pub(crate) fn finish(reader: &mut Reader<'_>) -> Result<(), Error> {
 }
 
 /// The shape of a statement, from the reply to Parse and Describe.
-pub(crate) fn shape(pool: &Pool, reply: &Bytes) -> Result<Shape, Error> {
+pub(crate) fn shape(pool: &Pool, reply: &[u8]) -> Result<Shape, Error> {
     let mut reader = Reader::new(pool, reply);
     let mut shape = Shape::default();
     loop {
@@ -132,7 +143,7 @@ pub(crate) fn rows<'a>(
 }
 
 /// The tag of the last statement of a reply.
-pub(crate) fn last_tag(pool: &Pool, reply: &Bytes) -> Result<Vec<u8>, Error> {
+pub(crate) fn last_tag(pool: &Pool, reply: &[u8]) -> Result<Vec<u8>, Error> {
     let mut reader = Reader::new(pool, reply);
     let mut last = Vec::new();
     loop {
@@ -145,13 +156,13 @@ pub(crate) fn last_tag(pool: &Pool, reply: &Bytes) -> Result<Vec<u8>, Error> {
 }
 
 /// A reply without its front, which answers the statement that began the transaction. Where that failed, the whole.
-pub(crate) fn behind_lead(mut reply: Bytes) -> Bytes {
+pub(crate) fn behind_lead(reply: Reply) -> Reply {
     let mut messages = Messages::new(&reply);
     while let Ok(Some(message)) = messages.next() {
         match message.tag {
             b'C' => {
                 let end = message.body.end;
-                return reply.split_off(end.min(reply.len()));
+                return reply.behind(end);
             }
             b'E' => break,
             _ => {}

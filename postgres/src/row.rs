@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use cenote_pool::Reply;
 use postgres_types::{FromSql, Oid, Type, WrongType};
 
 use crate::error::Error;
@@ -70,7 +70,7 @@ impl Column {
 /// ```
 #[derive(Clone)]
 pub struct Row {
-    reply: Bytes,
+    reply: Reply,
     begins_at: usize,
     ends_at: usize,
     statement: Arc<Statement>,
@@ -78,7 +78,8 @@ pub struct Row {
 
 impl Row {
     /// A row whose fields were checked against the columns and the bytes.
-    pub(crate) fn new(reply: Bytes, body: Range<usize>, statement: Arc<Statement>) -> Result<Row, Error> {
+    #[inline]
+    pub(crate) fn new(reply: Reply, body: Range<usize>, statement: Arc<Statement>) -> Result<Row, Error> {
         backend::check_row(reply.get(body.clone()).unwrap_or_default(), statement.columns.len())?;
         Ok(Row { reply, begins_at: body.start, ends_at: body.end, statement })
     }

@@ -103,6 +103,9 @@ impl Framer for ReplyFramer {
                 self.answers = self.answers.saturating_add(1);
                 return Ok(Framed { consumed, end: Some(end) });
             }
+            if self.begun && !self.goes_on && expected != Expected::Nothing {
+                consumed = self.behind_plain_packets(input, consumed);
+            }
             let rest = input.get(consumed..).unwrap_or_default();
             let Some(header) = Header::parse(rest) else { return Ok(Framed { consumed, end: None }) };
             let payload = rest.get(HEADER_BYTES..).unwrap_or_default();
@@ -139,6 +142,30 @@ impl ReplyFramer {
             true => sequence == self.sequence.wrapping_add(1),
             false => (1..=COMMAND_PACKETS_MAX).contains(&sequence),
         }
+    }
+
+    /// Where the first packet begins, from `at` on, that is not a definition or a row and there as a whole. A loop of its own
+    /// because nearly all that is received goes this way.
+    #[inline]
+    fn behind_plain_packets(&mut self, input: &[u8], mut at: usize) -> usize {
+        let mut left = match self.place {
+            Place::Definitions { left, rows: true } => left,
+            Place::Rows => 0,
+            Place::Start | Place::Definitions { .. } => return at,
+        };
+        while let Some((&[a, b, c, sequence, first], behind)) = input.get(at..).and_then(<[u8]>::split_first_chunk) {
+            let payload_bytes = u32::from_le_bytes([a, b, c, 0]) as usize;
+            let is_whole = (1..PACKET_PAYLOAD_BYTES_MAX).contains(&payload_bytes) && payload_bytes <= behind.len() + 1;
+            let is_plain = first != ERROR_HEADER && (left > 0 || first != EOF_HEADER);
+            if !is_whole || !is_plain || sequence != self.sequence.wrapping_add(1) {
+                break;
+            }
+            self.sequence = sequence;
+            left = left.saturating_sub(1);
+            at += HEADER_BYTES + payload_bytes;
+        }
+        self.place = if left > 0 { Place::Definitions { left, rows: true } } else { Place::Rows };
+        at
     }
 
     /// Looks at the front of a payload. Afterwards the payload is skipped.

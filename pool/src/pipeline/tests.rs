@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Wake;
 
+use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
@@ -31,7 +32,7 @@ fn submit(pipeline: &mut Pipeline, bytes: &[u8]) -> SlotKey {
 }
 
 fn reply(text: &'static str) -> Outcome {
-    Outcome::Reply { bytes: Bytes::from_static(text.as_bytes()), failed: false, slow: false }
+    Outcome::Reply { bytes: Bytes::from_static(text.as_bytes()).into(), failed: false, slow: false }
 }
 
 #[test]
@@ -54,7 +55,7 @@ fn what_is_queued_waits_only_while_the_server_has_enough_to_do() {
     submit(&mut pipeline, 1);
     assert!(!pipeline.may_wait(100, NEAR_US), "as much waits as the server has");
     let mut wake = Vec::new();
-    let reply = || Outcome::Reply { bytes: Bytes::new(), failed: false, slow: false };
+    let reply = || Outcome::Reply { bytes: Bytes::new().into(), failed: false, slow: false };
     pipeline.take_unsent(&mut Vec::new());
     for _ in 0..16 {
         pipeline.complete(reply(), &mut wake, 2);
@@ -139,7 +140,10 @@ fn an_outcome_told_early_leaves_the_order_of_replies_alone() {
     }
     for (key, text) in [(next, "b"), (later, "c")] {
         let outcome = pipeline.poll(key, Waker::noop());
-        assert!(matches!(&outcome, Poll::Ready(Outcome::Reply { bytes, .. }) if bytes == text), "{outcome:?}");
+        assert!(
+            matches!(&outcome, Poll::Ready(Outcome::Reply { bytes, .. }) if **bytes == *text.as_bytes()),
+            "{outcome:?}"
+        );
     }
     assert_eq!(pipeline.depth(), 0);
 }
@@ -226,7 +230,7 @@ proptest! {
                     // The server answers only what it has received, in that order.
                     if answered < wire.len() as u64 {
                         let echo = Bytes::copy_from_slice(&wire[answered as usize].to_be_bytes());
-                        pipeline.complete(Outcome::Reply { bytes: echo, failed: false, slow: false }, &mut Vec::new(), 0);
+                        pipeline.complete(Outcome::Reply { bytes: echo.into(), failed: false, slow: false }, &mut Vec::new(), 0);
                         answered += 1;
                     }
                 }

@@ -11,6 +11,12 @@ use postgres_types::Oid;
 
 use crate::error::Error;
 
+/// How most replies begin: `BindComplete`.
+pub(crate) const BIND_COMPLETE: &[u8] = b"2\0\0\0\x04";
+
+/// How most replies end: `ReadyForQuery`, outside of a transaction.
+pub(crate) const SETTLED: &[u8] = b"Z\0\0\0\x05I";
+
 /// One message: its type, and where its body is in the reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
@@ -27,6 +33,20 @@ pub(crate) struct Messages<'a> {
 impl<'a> Messages<'a> {
     pub(crate) fn new(reply: &'a [u8]) -> Messages<'a> {
         Messages { reply, at: 0 }
+    }
+
+    /// What has not been read yet.
+    #[inline(always)]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.reply.get(self.at..).unwrap_or_default()
+    }
+
+    /// Passes over these bytes, if they come next.
+    #[inline(always)]
+    pub(crate) fn pass_over(&mut self, bytes: &[u8]) {
+        if self.rest().starts_with(bytes) {
+            self.at += bytes.len();
+        }
     }
 
     /// The next message; `None` at the end.

@@ -9,6 +9,8 @@
 use bytes::Bytes;
 use cenote_pool::{End, Expected, Framed, Framer, PeerFault};
 
+use super::backend::{BIND_COMPLETE, SETTLED};
+
 /// The type byte and the length.
 const HEADER_BYTES: usize = 5;
 
@@ -42,6 +44,10 @@ impl Framer for ReplyFramer {
         }
         if expected != Expected::Nothing {
             consumed = behind_plain_messages(input, consumed);
+            if input.get(consumed..).is_some_and(|rest| rest.starts_with(SETTLED)) {
+                let end = End::Reply { settled: true, failed: std::mem::take(&mut self.failed) };
+                return Ok(Framed { consumed: consumed + SETTLED.len(), end: Some(end) });
+            }
         }
         while let Some((tag, length, body)) = split(&input[consumed..])? {
             match tag {
@@ -113,6 +119,9 @@ impl ReplyFramer {
 /// Where the first message begins, from `at` on, that is not one of the usual messages of a reply (BindComplete,
 /// DataRow, CommandComplete) and there as a whole. A loop of its own because nearly all that is received goes this way.
 fn behind_plain_messages(input: &[u8], mut at: usize) -> usize {
+    if input.get(at..).is_some_and(|rest| rest.starts_with(BIND_COMPLETE)) {
+        at += BIND_COMPLETE.len();
+    }
     while let Some((&[tag, a, b, c, d], _)) = input.get(at..).and_then(|rest| rest.split_first_chunk()) {
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         let fits = (4..=MESSAGE_BYTES_MAX).contains(&length) && length < input.len() - at;

@@ -50,6 +50,7 @@ pub(crate) fn check_text(sql: &str) -> Result<(), Error> {
 }
 
 /// Whether so many parameters can be sent: asked before the statement is learned, which would send it.
+#[inline]
 pub(crate) fn check_parameters(count: usize) -> Result<(), Error> {
     if count > PARAMETERS_MAX { Err(too_many_parameters(count)) } else { Ok(()) }
 }
