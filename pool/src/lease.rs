@@ -480,6 +480,8 @@ impl<L: Language> Drop for Lease<L> {
         if shared.tenancy.tenant != self.tenant || self.tenant == Tenant::PUBLIC {
             return;
         }
+        // Whoever was to look at it has gone.
+        shared.lead_outcome();
         let ending = shared.tenancy.ending;
         shared.tenancy.end();
         shared.tenancy.ending = ending;
