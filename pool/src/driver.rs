@@ -413,9 +413,13 @@ impl<L: Language> Driver<L> {
         }
         if self.leased {
             shared.tenancy.settled = self.settled;
+            let mut queued = false;
             if count > 0 && (says_state || self.settled) {
                 shared.tenancy.asked = false;
-            } else if count > 0 && shared.ask_state::<L>(now_us) {
+            } else if count > 0 {
+                queued = shared.ask_state::<L>(now_us);
+            }
+            if queued || shared.pay_owed(now_us) {
                 self.wake.extend(shared.driver.clone());
             }
             shared.tenancy.wake_for_room(&mut self.wake);

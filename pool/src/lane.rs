@@ -382,7 +382,7 @@ impl<L: Language> Lane<L> {
     }
 
     /// Queues a message with one reply that nobody waits for, whatever room there is; where only one may be in flight and
-    /// one is, the tenant's transaction counts as lost instead.
+    /// one is, it follows that.
     pub(crate) fn send_unheard(&self, message: &[u8], tenant: Tenant, now_us: u64) {
         let mut guard = self.lock();
         let shared = &mut *guard;
@@ -390,7 +390,7 @@ impl<L: Language> Lane<L> {
             return;
         }
         if self.in_flight_max == 1 && shared.pipeline.depth() > 0 {
-            shared.tenancy.lose_transaction();
+            shared.tenancy.owe(message);
             return;
         }
         let unsent_bytes = shared.pipeline.unsent_bytes();

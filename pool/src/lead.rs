@@ -1,5 +1,6 @@
-//! What goes in front of the first statement of a lease's transaction, where the server answers it by itself; and what asks
-//! the server where the transaction stands, when an answer has not said so. No I/O, no clock.
+//! What the pool itself sends on a lease: what goes in front of a transaction's first statement, where the server answers it
+//! by itself; what asks the server where the transaction stands, when an answer has not said so; what undoes something and
+//! had to wait. No I/O, no clock.
 //!
 //! ```text
 //!  room for all      lead, lead, statement in one write; what came of the lead is looked at with the statement
@@ -61,8 +62,6 @@ impl Shared {
             }
         }
         if found.is_some() {
-            // What did not fail of it may be meant for the next transaction.
-            self.tenancy.changed = true;
             self.tenancy.fail_transaction();
         }
         found
@@ -73,6 +72,17 @@ impl Shared {
         for key in std::mem::take(&mut self.tenancy.lead_keys) {
             self.pipeline.abandon(key);
         }
+    }
+
+    /// Queues what is owed next, if it is its turn. Whether something was queued.
+    pub(crate) fn pay_owed(&mut self, now_us: u64) -> bool {
+        if self.pipeline.depth() > 0 {
+            return false;
+        }
+        let Some(message) = self.tenancy.take_owed() else { return false };
+        let queued = self.pipeline.submit_abandoned(|out| out.extend_from_slice(&message), now_us);
+        self.submitted += u64::from(queued);
+        queued
     }
 
     /// The last answer on a lease was an error in a transaction, or could not be kept: where such an answer does not say

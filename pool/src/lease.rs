@@ -425,12 +425,18 @@ impl<L: Language> Lease<L> {
     pub fn begin(&self, lead: Vec<Box<[u8]>>, one_at_a_time: bool) {
         let mut shared = self.lane.lock();
         shared.forget_lead();
+        shared.prepared.doubt_unconfirmed();
         shared.tenancy.begin(lead, one_at_a_time);
     }
 
     /// It is a transaction for reading: that it may not write says nothing of the server.
     pub fn expect_read_only(&self) {
         self.lane.lock().tenancy.read_only = true;
+    }
+
+    /// Something of the transaction is about to be undone, with which the server may have failed to prepare statements.
+    pub fn undoes(&self) {
+        self.lane.lock().prepared.doubt_unconfirmed();
     }
 
     /// The transaction is to end now. `false`: the server has never heard of it, and there is nothing to do.
@@ -461,9 +467,10 @@ impl<L: Language> Lease<L> {
         !self.lane.lock().tenancy.settled
     }
 
-    /// Queues what nobody waits for: it has one reply, which is read and dropped. Where it cannot be queued, the
-    /// transaction counts as lost: no statement of it is taken any more.
+    /// Queues what nobody waits for: it has one reply, which is read and dropped. Where only one may be in flight and one is,
+    /// it follows that, before anything else.
     pub fn send_unheard(&self, message: &[u8]) {
+        self.undoes();
         self.lane.send_unheard(message, self.tenant, self.pool.inner().now_us());
     }
 
@@ -483,6 +490,8 @@ impl<L: Language> Drop for Lease<L> {
         if shared.tenancy.tenant != self.tenant || self.tenant == Tenant::PUBLIC {
             return;
         }
+        // Whoever was to look at it has gone.
+        shared.lead_outcome();
         let ending = shared.tenancy.ending;
         shared.tenancy.end();
         shared.tenancy.ending = ending;

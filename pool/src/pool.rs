@@ -197,6 +197,11 @@ impl<L: Language> Pool<L> {
             let mut shared = pin.lane.lock();
             shared.tenancy.changed = true;
             shared.tenancy.prepared_changed |= prepared;
+            if prepared {
+                // Whatever it is about to do to them: prepared anew they are right, also in a transaction, where an error
+                // cannot be healed.
+                shared.prepared.forget_all();
+            }
         }
     }
 

@@ -48,6 +48,8 @@ pub(crate) struct Prepared {
     entries_max: usize,
     clock: u64,
     epoch: u64,
+    /// Some may be unconfirmed.
+    unconfirmed: bool,
     /// Who waits until a pending statement is not pending any more.
     waiting: Vec<(StatementId, Waker)>,
 }
@@ -67,7 +69,7 @@ pub(crate) enum Readiness {
 
 impl Prepared {
     pub(crate) fn new(entries_max: usize) -> Prepared {
-        Prepared { entries: HashMap::new(), entries_max, clock: 0, epoch: 0, waiting: Vec::new() }
+        Prepared { entries: HashMap::new(), entries_max, clock: 0, epoch: 0, unconfirmed: false, waiting: Vec::new() }
     }
 
     /// Notes a use. How it stands, if it is prepared.
@@ -83,6 +85,7 @@ impl Prepared {
     pub(crate) fn insert(&mut self, id: StatementId) {
         self.clock += 1;
         self.epoch += 1;
+        self.unconfirmed = true;
         let entry =
             Entry { standing: Standing::Unconfirmed, handle: Handle::default(), epoch: self.epoch, used: self.clock };
         self.entries.insert(id, entry);
@@ -199,6 +202,17 @@ impl Prepared {
         }
     }
 
+    /// Nobody may have looked at what came of those that are unconfirmed, and in a transaction that had failed that was
+    /// nothing.
+    pub(crate) fn doubt_unconfirmed(&mut self) {
+        if !std::mem::take(&mut self.unconfirmed) {
+            return;
+        }
+        for entry in self.entries.values_mut().filter(|entry| entry.standing == Standing::Unconfirmed) {
+            entry.standing = Standing::Doubtful;
+        }
+    }
+
     /// The server has dropped all of them.
     pub(crate) fn forget_all(&mut self) {
         self.entries.clear();
@@ -221,6 +235,23 @@ mod tests {
 
     impl Wake for Sleeper {
         fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn what_nobody_has_looked_at_is_prepared_anew() {
+        let mut prepared = Prepared::new(2);
+        let [a, b, c, _] = IDS;
+        prepared.insert(a);
+        prepared.confirm(a, prepared.epoch());
+        prepared.insert(b);
+        prepared.doubt_unconfirmed();
+        assert_eq!((prepared.touch(a), prepared.touch(b)), (Some(Standing::Confirmed), None));
+        prepared.confirm(b, prepared.epoch());
+        assert_eq!(prepared.touch(b), None, "its answer may be older than the doubt");
+        prepared.insert(b);
+        prepared.insert_pending(c);
+        prepared.doubt_unconfirmed();
+        assert_eq!((prepared.touch(b), prepared.touch(c)), (None, Some(Standing::Pending)));
     }
 
     const IDS: [StatementId; 4] = [StatementId(1), StatementId(2), StatementId(3), StatementId(4)];

@@ -1,9 +1,13 @@
 //! Who may submit to a lane, and where a lease stands with its session. No I/O, no clock.
 
+use std::collections::VecDeque;
 use std::task::Waker;
 
 use crate::limits::LEASE_WAITERS_MAX;
 use crate::pipeline::{Refusal, SlotKey};
+
+/// Undoings that wait for their turn: one for each savepoint that was dropped at once, and one for the transaction.
+const OWED_MAX: usize = 64;
 
 /// Who may submit to a lane: everybody, or one lease.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,6 +32,8 @@ pub(crate) struct Tenancy {
     transaction: Option<Begun>,
     /// No statement is queued before the last one is answered.
     pub(crate) one_at_a_time: bool,
+    /// What undoes something, and is sent when nothing else is in flight.
+    owed: VecDeque<Box<[u8]>>,
     /// The server's last word: no transaction is open.
     pub(crate) settled: bool,
     /// Something was done to the session that may outlast the lease.
@@ -74,6 +80,7 @@ impl Tenancy {
             lead_keys: Vec::new(),
             transaction: None,
             one_at_a_time: false,
+            owed: VecDeque::new(),
             settled: true,
             changed: false,
             prepared_changed: false,
@@ -137,8 +144,10 @@ impl Tenancy {
         self.changed |= std::mem::take(&mut self.lead_is_torn);
     }
 
-    /// What was to begin the transaction has failed, or nobody knows where it stands: nothing more of it is taken.
+    /// What was to begin the transaction has failed, or nobody knows where it stands: nothing more of it is taken. What did
+    /// not fail of its beginning may be meant for the next one.
     pub(crate) fn fail_transaction(&mut self) {
+        self.changed = true;
         self.drop_lead();
         if self.transaction.is_some() {
             self.transaction = Some(Begun::Failed);
@@ -175,9 +184,18 @@ impl Tenancy {
             }
     }
 
-    /// What should be undone cannot be.
-    pub(crate) fn lose_transaction(&mut self) {
-        self.lost = true;
+    /// Keeps what undoes something until nothing else is in flight. Past the limit nothing more of the transaction is taken.
+    pub(crate) fn owe(&mut self, message: &[u8]) {
+        if self.owed.len() < OWED_MAX {
+            self.owed.push_back(message.into());
+        } else {
+            self.lost = true;
+        }
+    }
+
+    /// What is to be sent next, before anything of the tenant's own.
+    pub(crate) fn take_owed(&mut self) -> Option<Box<[u8]>> {
+        self.owed.pop_front()
     }
 
     /// Nothing of it is left on the server.
@@ -223,15 +241,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_owed_is_sent_in_order_and_is_bounded() {
+        let mut tenancy = Tenancy::new(Tenant(1));
+        tenancy.owe(b"inner");
+        tenancy.owe(b"outer");
+        assert_eq!((tenancy.take_owed(), tenancy.take_owed()), (Some(b"inner"[..].into()), Some(b"outer"[..].into())));
+        assert_eq!(tenancy.take_owed(), None);
+        for _ in 0..OWED_MAX {
+            tenancy.owe(b"undo");
+        }
+        assert!(!tenancy.has_lost_its_transaction(1));
+        tenancy.owe(b"undo");
+        assert!(tenancy.has_lost_its_transaction(1));
+    }
+
+    #[test]
     fn what_could_not_be_undone_is_nobody_elses_transaction() {
         let mut tenancy = Tenancy::new(Tenant(1));
         tenancy.begin(vec![b"begin"[..].into()], false);
         tenancy.take_lead();
         tenancy.settled = false;
-        tenancy.lose_transaction();
+        tenancy.lost = true;
         assert!(tenancy.end(), "it may be rolled back");
         assert!(!tenancy.has_lost_its_transaction(0));
-        tenancy.lose_transaction();
+        tenancy.lost = true;
         tenancy.begin(vec![b"begin"[..].into()], false);
         assert!(tenancy.has_lost_its_transaction(0), "the rollback could not be sent");
 

@@ -223,6 +223,7 @@ impl<'a> Transaction<'a> {
     /// When the connection was lost; it is rolled back then, too.
     pub async fn rollback(mut self) -> Result<(), Error> {
         if self.depth > 0 {
+            self.lease().machine().undoes();
             return self.end_by(&self.undo()).await.map(|_| ());
         }
         if !self.begun() {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cenote_postgres::{Error, Pool, SqlState};
+use cenote_postgres::{Error, Pool, SqlState, Transaction};
 use cenote_tests::{
     Admin, Direction, OwnSchema, Proxy, drop_after_polls, must_end, open, postgres_url, settings, unique_name,
     wait_until,
@@ -423,6 +423,80 @@ async fn who_learns_a_text_and_is_stuck_blocks_nobody_on_the_other_side() {
     assert!(futures_util::poll!(stuck.as_mut()).is_pending());
     must_end("everybody beside a lease that learns", pool.query_typed(&sql, &[])).await.unwrap();
     must_end("the stuck one", stuck).await.unwrap();
+}
+
+/// In a transaction that has failed the server prepares nothing; who asked for it may have vanished before he heard of that.
+/// Where the next one believed it prepared it would fail for it, and in a transaction there is no other try.
+#[tokio::test]
+async fn what_a_failed_transaction_could_not_prepare_is_prepared_by_the_next() {
+    let pool = open(settings("not_prepared").pool_size(2));
+    let mut lease = pool.lease().await.unwrap();
+    lease.query_one(KNOWN, &[&0]).await.unwrap();
+    for round in 0..4 {
+        // Known, but not to the lease's connection.
+        let sql = format!("select 'not prepared {round}'");
+        pool.query_one(&sql, &[]).await.unwrap();
+        let abandon = async |tx: &Transaction<'_>| {
+            tx.query_one("select 1 / 0", &[]).await.unwrap_err();
+            assert!(drop_after_polls(1, tx.query_one(&sql, &[])).await.ready().is_none());
+        };
+        if round < 2 {
+            let tx = lease.begin();
+            abandon(&tx).await;
+            match round {
+                0 => drop(tx),
+                _ => tx.rollback().await.unwrap(),
+            }
+            let tx = lease.begin();
+            tx.query_one(&sql, &[]).await.expect("the next transaction is in order");
+            tx.commit().await.unwrap();
+        } else {
+            let mut tx = lease.begin();
+            let savepoint = tx.savepoint().await.unwrap();
+            abandon(&savepoint).await;
+            match round {
+                2 => drop(savepoint),
+                _ => savepoint.rollback().await.unwrap(),
+            }
+            tx.query_one(&sql, &[]).await.expect("the transaction goes on");
+            tx.commit().await.unwrap();
+        }
+    }
+    drop(lease);
+    // The same from one lease to the next.
+    let sql = "select 'not prepared'";
+    let other = pool.lease().await.unwrap();
+    pool.query_one(sql, &[]).await.unwrap();
+    drop(other);
+    let tx = pool.begin().await.unwrap();
+    tx.query_one("select 1 / 0", &[]).await.unwrap_err();
+    assert!(drop_after_polls(1, tx.query_one(sql, &[])).await.ready().is_none());
+    drop(tx);
+    all_leases_are_back(&pool).await;
+    let tx = pool.begin().await.unwrap();
+    tx.query_one(sql, &[]).await.expect("the next transaction is in order");
+    tx.commit().await.unwrap();
+}
+
+/// What drops prepared statements drops ours.
+#[tokio::test]
+async fn a_transaction_after_a_discard_is_in_order() {
+    let pool = open(settings("discard").pool_size(1));
+    pool.query_one(KNOWN, &[&0]).await.unwrap();
+    let mut lease = pool.lease().await.unwrap();
+    for round in 0..2 {
+        lease.execute("discard all", &[]).await.unwrap();
+        let tx = lease.begin();
+        tx.query_one(KNOWN, &[&round]).await.expect("its statements are prepared anew");
+        for _ in 0..2 {
+            tx.execute("deallocate all", &[]).await.expect("this one as well");
+            tx.query_one(KNOWN, &[&round]).await.expect("its statements are prepared anew");
+        }
+        tx.commit().await.unwrap();
+    }
+    drop(lease);
+    pool.query_one(KNOWN, &[&0]).await.unwrap();
+    assert_eq!(pool.stats().connects, 1);
 }
 
 /// Rows outlive the lease that they came from.

@@ -3,6 +3,11 @@
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use crate::driver::cenote::SLOW_STATEMENT_S;
+
+/// Half a slow statement. A lookup takes as long for no other reason.
+const HELD_UP_US: u32 = SLOW_STATEMENT_S * 1_000_000 / 2;
+
 /// How long lookups took, from the call until its answer.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Latencies {
@@ -11,6 +16,8 @@ pub(crate) struct Latencies {
     pub(crate) p99_us: u32,
     pub(crate) p999_us: u32,
     pub(crate) longest_us: u32,
+    /// How many took longer than half a slow statement: they were held up by one.
+    pub(crate) held_up: usize,
 }
 
 impl Latencies {
@@ -25,6 +32,7 @@ impl Latencies {
                 p99_us: at(990)?,
                 p999_us: at(999)?,
                 longest_us: at(1_000)?,
+                held_up: times_us.iter().filter(|time| **time > HELD_UP_US).count(),
             })
         };
         all().context("no lookup was begun in the window")
@@ -44,7 +52,8 @@ mod tests {
     #[test]
     fn percentiles_are_times_that_were_measured() {
         let latencies = Latencies::of((1..=10_000).rev().collect()).expect("there are some");
-        let expected = Latencies { lookups: 10_000, p50_us: 5_000, p99_us: 9_900, p999_us: 9_990, longest_us: 10_000 };
+        let expected =
+            Latencies { lookups: 10_000, p50_us: 5_000, p99_us: 9_900, p999_us: 9_990, longest_us: 10_000, held_up: 0 };
         assert_eq!(latencies, expected);
     }
 
@@ -55,7 +64,7 @@ mod tests {
         let latencies = Latencies::of(times_us).expect("there are some");
         assert_eq!((latencies.p99_us, latencies.p999_us, latencies.longest_us), (100, 100, 2_000_000));
         let two = Latencies::of([vec![100; 998], vec![2_000_000; 2]].concat()).expect("there are some");
-        assert_eq!(two.p999_us, 2_000_000);
+        assert_eq!((two.p999_us, two.held_up), (2_000_000, 2));
     }
 
     #[test]

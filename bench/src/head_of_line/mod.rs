@@ -12,8 +12,8 @@
 //! it yet are among those that count. A lookup counts however late it is answered.
 //!
 //! Callers ask again once they are answered. So one who is held up for 2 s is one long lookup and not the many that he
-//! would have made: percentiles alone could hide some such callers. The longest lookup and the number of lookups, which are
-//! reported too, cannot.
+//! would have made: percentiles alone could hide some such callers. So those who are held up are counted, and the longest
+//! lookup is reported.
 
 mod latencies;
 mod report;

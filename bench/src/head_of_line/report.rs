@@ -19,12 +19,13 @@ const P99_RATIO_MAX: f64 = 1.5;
 const RATIO_DECIMALS: usize = 2;
 
 /// What is shown, and with how many decimal places.
-const LINES: [(Figure, usize); 6] = [
+const LINES: [(Figure, usize); 7] = [
     (Figure { name: "lookups_per_s", title: "lookups/s", value: LookupsTurn::lookups_per_s }, 0),
     (Figure { name: "p50_ms", title: "p50 ms", value: |turn| milliseconds(turn.latencies.p50_us) }, 2),
     (Figure { name: "p99_ms", title: "p99 ms", value: |turn| milliseconds(turn.latencies.p99_us) }, 2),
     (Figure { name: "p999_ms", title: "p99.9 ms", value: |turn| milliseconds(turn.latencies.p999_us) }, 2),
     (Figure { name: "longest_ms", title: "longest ms", value: |turn| milliseconds(turn.latencies.longest_us) }, 2),
+    (Figure { name: "held_up", title: "held up over 1 s", value: |turn| turn.latencies.held_up as f64 }, 0),
     (Figure { name: "slow_statements", title: "slow statements", value: |turn| turn.slow_statements as f64 }, 0),
 ];
 
@@ -143,7 +144,14 @@ mod tests {
                 allocations: None,
                 socket_calls: None,
             },
-            latencies: Latencies { lookups: 300_000, p50_us: 1_000, p99_us, p999_us: 9_000, longest_us: 2_000_000 },
+            latencies: Latencies {
+                lookups: 300_000,
+                p50_us: 1_000,
+                p99_us,
+                p999_us: 9_000,
+                longest_us: 2_000_000,
+                held_up: 1,
+            },
             slow_statements,
         }
     }
