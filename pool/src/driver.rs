@@ -27,6 +27,7 @@ use crate::pace::SLOW_US;
 use crate::pipeline::Outcome;
 use crate::pool::Inner;
 use crate::prepared::Prepared;
+use crate::service::Service;
 use crate::socket::Socket;
 use crate::tenancy::Tenant;
 use crate::trace;
@@ -47,34 +48,6 @@ enum Ending {
     Drained(AfterDrain),
     /// Its connection ended.
     Lost(LossCause),
-}
-
-/// What the server takes for a statement: time and statements, of the recent past. A sum for both, because replies come in
-/// bursts: where the server's processes take turns, the first after a pause takes milliseconds and the next ones none.
-#[derive(Debug, Default)]
-struct Service {
-    busy_us: u64,
-    statements: u64,
-}
-
-impl Service {
-    /// Older statements than this count less and less.
-    const STATEMENTS_MAX: u64 = 128;
-
-    /// One slow statement says little of the others.
-    const BUSY_US_MAX: u64 = 100_000;
-
-    /// Adds what has been answered; the time for each, in microseconds.
-    fn add(&mut self, busy_us: u64, statements: u64) -> u64 {
-        self.busy_us += busy_us.min(Self::BUSY_US_MAX);
-        self.statements += statements;
-        let each_us = self.busy_us / self.statements.max(1);
-        if self.statements >= Self::STATEMENTS_MAX {
-            self.busy_us /= 2;
-            self.statements /= 2;
-        }
-        each_us
-    }
 }
 
 /// Owns one connection while it is a lane.

@@ -124,7 +124,7 @@ impl ConnectFailure {
     /// password" says more than one that is not there.
     pub fn reason(&self) -> Option<&ConnectCause> {
         let causes = || self.tried.iter().map(|tried| &tried.cause);
-        causes().find(|cause| cause.is_fatal()).or_else(|| causes().last())
+        causes().find(|cause| cause.is_fatal()).or_else(|| causes().next_back())
     }
 
     /// True when trying again cannot help.

@@ -315,6 +315,9 @@ impl<L: Language> Opening<L> {
         if let (Some(housekeeper), Some(runtime)) = (housekeeper, home::background()) {
             runtime.spawn(housekeeper);
         }
+        if is_new {
+            trace::connected(lane.number, lane.cancellation.as_ref().map(|cancellation| &cancellation.address));
+        }
         tokio::spawn(Driver::new(Arc::clone(&pool), Arc::clone(&lane), seat, socket, inbound, round_trip_us).run());
         pool.offer_new(&lane);
         pool.grant();

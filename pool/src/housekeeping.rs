@@ -18,6 +18,7 @@ use crate::limits::PoolLimits;
 use crate::pool::{Growth, Inner};
 use crate::retirement::{Candidate, Decision, decide};
 use crate::tenancy::Tenant;
+use crate::trace;
 
 /// Looks within the shorter of both limits: what is late by an eighth of it is late by little.
 const LOOKS: u32 = 8;
@@ -28,6 +29,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// The pause while a connection is being retired, doubled for as long as it is: the next one's turn comes soon after, and
 /// a statement that runs for hours is not watched for all of them.
 const PAUSE_RETIRING: Duration = Duration::from_millis(50);
+
+/// A lease that is held for so long has perhaps been forgotten, and is told of.
+const LEASE_HELD_LONG: Duration = Duration::from_secs(60);
 
 /// A lane as it was seen at the last look.
 struct Seen {
@@ -91,8 +95,13 @@ impl<L: Language> Inner<L> {
         }
         // While no new ones can be had, those that are there are worth keeping.
         let unreachable = growth.failures > 0;
-        drop(growth);
         let now_us = self.now_us();
+        let held_long = growth.leases.held_long(LEASE_HELD_LONG, now_us);
+        drop(growth);
+        for lease in held_long {
+            let held = Duration::from_micros(lease.held_us);
+            trace::lease_held_long(lease.lane, &lease.taken_at, &lease.thread, held);
+        }
         seen.retain(|seen| lanes.iter().any(|lane| lane.number == seen.lane));
         let mut candidates = Vec::with_capacity(lanes.len());
         for lane in lanes.iter() {

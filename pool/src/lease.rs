@@ -66,6 +66,19 @@ pub(crate) struct Holder<L: Language> {
     pub(crate) lane: Arc<Lane<L>>,
     since_us: u64,
     owner: Owner,
+    /// It has been told that it is held for long.
+    told: bool,
+}
+
+impl<L: Language> Holder<L> {
+    fn stats(&self, now_us: u64) -> LeaseStats {
+        LeaseStats {
+            lane: self.lane.number,
+            held_us: now_us.saturating_sub(self.since_us),
+            taken_at: self.owner.location.to_string(),
+            thread: self.owner.thread.to_string(),
+        }
+    }
 }
 
 type Verdict<L> = Result<Lease<L>, Failure>;
@@ -98,13 +111,16 @@ impl<L: Language> Leases<L> {
     }
 
     pub(crate) fn stats(&self, now_us: u64) -> Vec<LeaseStats> {
-        let stats = |holder: &Holder<L>| LeaseStats {
-            lane: holder.lane.number,
-            held_us: now_us.saturating_sub(holder.since_us),
-            taken_at: holder.owner.location.to_string(),
-            thread: holder.owner.thread.to_string(),
+        self.held.iter().map(|holder| holder.stats(now_us)).collect()
+    }
+
+    /// Those that have been held for longer than this, once each: what they are told of with.
+    pub(crate) fn held_long(&mut self, limit: Duration, now_us: u64) -> Vec<LeaseStats> {
+        let long = |holder: &mut &mut Holder<L>| {
+            let held = Duration::from_micros(now_us.saturating_sub(holder.since_us));
+            held >= limit && !std::mem::replace(&mut holder.told, true)
         };
-        self.held.iter().map(stats).collect()
+        self.held.iter_mut().filter_map(|mut holder| long(&mut holder).then(|| holder.stats(now_us))).collect()
     }
 
     /// The lane has ended.
@@ -259,7 +275,7 @@ impl<L: Language> Inner<L> {
         growth.leases.last_tenant += 1;
         self.unlist(lane);
         let since_us = self.now_us();
-        growth.leases.held.push(Holder { lane: Arc::clone(lane), since_us, owner });
+        growth.leases.held.push(Holder { lane: Arc::clone(lane), since_us, owner, told: false });
         self.counters.leases.add(1);
         Some(Lease { pool: Pool::pinned_to(self, lane, tenant), lane: Arc::clone(lane), tenant })
     }

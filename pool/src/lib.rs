@@ -67,6 +67,7 @@ mod restore;
 mod retirement;
 pub mod route;
 mod run;
+mod service;
 pub mod settings;
 mod socket;
 mod statements;

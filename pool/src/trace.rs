@@ -3,7 +3,7 @@
 //!
 //! | event | level | fields |
 //! |---|---|---|
-//! | `connected` | info | `lane`, `address`, `took_ms` |
+//! | `connected` | info | `lane`, `address` |
 //! | `connect failed` | warn | `error` |
 //! | `connection lost` | warn | `lane`, `in_flight`, `cause` |
 //! | `quarantined` | warn | `lane` |
@@ -93,9 +93,9 @@ pub fn rows(count: u64) {
     tracing::Span::current().record("rows", count);
 }
 
-pub(crate) fn connected(lane: u64, address: &Address, took: Duration) {
+pub(crate) fn connected(lane: u64, address: Option<&Address>) {
     #[cfg(feature = "tracing")]
-    tracing::info!(target: "cenote", lane, %address, took_ms = took.as_millis() as u64, "connected");
+    tracing::info!(target: "cenote", lane, address = address.map(tracing::field::display), "connected");
 }
 
 pub(crate) fn connect_failed(failure: &ConnectFailure) {
