@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use bytes::BytesMut;
 use cenote_pool::{
-    Address, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements, TlsFailure,
-    TlsPeer,
+    Address, CancelKey, Handle, LaneLimits, Language, LoginFailure, LoginStep, PoolLimits, StatementId, Statements,
+    TlsFailure, TlsPeer,
 };
 
 use crate::auth::PublicKey;
@@ -124,7 +124,8 @@ impl Language for MySql {
             login.set_server_key(read_server_key(path).map_err(failure)?);
         }
         let max_allowed_packet = Arc::clone(&self.max_allowed_packet);
-        Ok((ConnectionLogin { login, pipelines, max_allowed_packet }, LoginStep::NeedsInput))
+        let only_host = self.addresses.len() == 1;
+        Ok((ConnectionLogin { login, pipelines, max_allowed_packet, only_host }, LoginStep::NeedsInput))
     }
 
     fn append_forget(_: StatementId, handle: Handle, output: &mut Vec<u8>) {
@@ -165,6 +166,11 @@ impl Language for MySql {
         leaving::leaves_host(farewell)
     }
 
+    fn cancel_statement(CancelKey(key): &CancelKey) -> Option<Vec<u8>> {
+        let connection_id = u32::from_le_bytes(*key.first_chunk()?);
+        Some(frontend::own_query(&format!("KILL QUERY {connection_id}")))
+    }
+
     fn farewell() -> &'static [u8] {
         frontend::QUIT
     }
@@ -198,6 +204,8 @@ pub(crate) struct ConnectionLogin {
     login: Login,
     pipelines: Pipelines,
     max_allowed_packet: Arc<AtomicUsize>,
+    /// A session's number means something at its own server alone, and another connection is with that for sure.
+    only_host: bool,
 }
 
 impl ConnectionLogin {
@@ -218,7 +226,8 @@ impl ConnectionLogin {
                 (None, Some(1))
             }
         };
-        Ok(LoginStep::Ready { framer: ReplyFramer::new(host), in_flight_max, cancel_key: None })
+        let cancel_key = self.only_host.then(|| CancelKey(session.connection_id.to_le_bytes().into()));
+        Ok(LoginStep::Ready { framer: ReplyFramer::new(host), in_flight_max, cancel_key })
     }
 }
 

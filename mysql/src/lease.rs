@@ -81,9 +81,48 @@ impl Lease {
         Transaction::on_lent(self, options)
     }
 
+    /// What stops the statement that runs on this connection: it may be used while another task or future waits for that.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # async fn example(pool: cenote_mysql::Pool) -> Result<(), cenote_mysql::Error> {
+    /// let lease = pool.lease().await?;
+    /// let canceller = lease.canceller();
+    /// let report = lease.query("call slow_report()", &[]);
+    /// tokio::select! {
+    ///     rows = report => drop(rows?),
+    ///     () = tokio::time::sleep(Duration::from_secs(10)) => drop(canceller.cancel().await?),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn canceller(&self) -> Canceller {
+        Canceller(self.lease.canceller())
+    }
+
     /// Whether the server says that a transaction is open, or that autocommit is off.
     pub fn is_in_transaction(&self) -> bool {
         self.lease.is_in_transaction()
+    }
+}
+
+/// Stops what runs on one [`Lease`] or in one [`Transaction`]. Kept beyond that it does nothing.
+#[derive(Clone, Debug)]
+pub struct Canceller(cenote_pool::Canceller<MySql>);
+
+impl Canceller {
+    /// Asks the server to stop what runs (`KILL QUERY`), and waits until it has heard of it: the statement then ends with the
+    /// error `1317`, if it was not done before, or with less than its whole result where the server calls that a success
+    /// (`SLEEP` does). `false`: there was nothing to stop, or it cannot be stopped: where the settings name several hosts,
+    /// another connection may be with another server, which knows other sessions by the same numbers.
+    ///
+    /// Dropping the future does not take the request back. It goes over another connection of the pool.
+    ///
+    /// # Errors
+    ///
+    /// When the server could not be told.
+    pub async fn cancel(&self) -> Result<bool, Error> {
+        Ok(self.0.cancel().await?)
     }
 }
 

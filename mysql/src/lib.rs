@@ -58,7 +58,7 @@ pub use call::ResultSet;
 pub use cenote_pool::{LaneStats, LeaseStats, PoolStats};
 pub use error::Error;
 pub use from_row::FromRow;
-pub use lease::Lease;
+pub use lease::{Canceller, Lease};
 pub use pool::{IntoSettings, Pool};
 pub use query::Executed;
 pub use row::{Row, RowIndex};

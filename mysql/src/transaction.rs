@@ -9,7 +9,7 @@ use bytes::BytesMut;
 use cenote_pool::Flight;
 
 use crate::error::Error;
-use crate::lease::Lease;
+use crate::lease::{Canceller, Lease};
 use crate::pool::Pool;
 use crate::reply::{self, Session};
 use crate::verbs::verbs;
@@ -183,6 +183,11 @@ impl<'a> Transaction<'a> {
     pub(crate) fn on_lent(lease: &'a mut Lease, options: TransactionOptions) -> Transaction<'a> {
         begin(lease, options);
         Transaction { held: Held::Lent(lease), depth: 0, begun: false, ended: false }
+    }
+
+    /// What stops the statement that runs in it: see [`Lease::canceller`].
+    pub fn canceller(&self) -> Canceller {
+        self.lease().canceller()
     }
 
     fn lease(&self) -> &Lease {
