@@ -28,7 +28,7 @@ use crate::cancel::Canceller;
 use crate::connect::within;
 use crate::error::{ConnectFailure, Failure};
 use crate::home;
-use crate::lane::{AfterDrain, Lane};
+use crate::lane::{AfterDrain, Lane, Shared};
 use crate::language::Language;
 use crate::pool::{Growth, Inner, Pool};
 use crate::route::Nearness;
@@ -261,11 +261,15 @@ impl<L: Language> Inner<L> {
         lanes.iter().filter(|lane| lane.depth() == 0 && lane.lock().is_idle()).max_by_key(nearness).cloned()
     }
 
-    /// Makes a lease of a lane, if it is idle.
+    /// Makes a lease of a lane, if it is idle, or has drained for that.
     fn take(self: &Arc<Self>, growth: &mut Growth<L>, lane: &Arc<Lane<L>>, owner: Owner) -> Option<Lease<L>> {
         let tenant = Tenant(growth.leases.last_tenant + 1);
         {
             let mut shared = lane.lock();
+            if shared.after_drain == AfterDrain::Lease && shared.pipeline.is_drained() {
+                // In one go: whoever waits for room would be here first.
+                reopen(&mut shared);
+            }
             if !shared.is_idle() {
                 return None;
             }
@@ -282,9 +286,17 @@ impl<L: Language> Inner<L> {
 
     /// Gives an idle lane to whoever waits first; `false` if nobody does, or it had better stay what it is.
     fn offer(self: &Arc<Self>, growth: &mut Growth<L>, lane: &Arc<Lane<L>>) -> bool {
-        // The last one stays with those who share it, as long as any of them waits.
+        // The last one stays with those who share it, as long as any of them waits: until it is drained for a lease. So both
+        // have their turn.
         let others = self.lanes.load().iter().any(|other| !Arc::ptr_eq(other, lane));
-        if growth.leases.held.len() >= self.leases_max() || (!others && self.waiters.present() > 0) {
+        if !others && self.waiters.present() > 0 {
+            return false;
+        }
+        self.offer_any(growth, lane)
+    }
+
+    fn offer_any(self: &Arc<Self>, growth: &mut Growth<L>, lane: &Arc<Lane<L>>) -> bool {
+        if growth.leases.held.len() >= self.leases_max() {
             return false;
         }
         while let Some(waiting) = growth.leases.waiting.pop_front() {
@@ -321,21 +333,20 @@ impl<L: Language> Inner<L> {
     /// A lane has drained because somebody wants a lease. Whatever becomes of it, it takes statements again.
     pub(crate) fn drained_for_lease(self: &Arc<Self>, lane: &Arc<Lane<L>>) {
         let mut growth = self.growth();
-        let mut shared = lane.lock();
-        shared.pipeline.reopen();
-        shared.after_drain = AfterDrain::Close;
-        lane.publish(&shared);
-        drop(shared);
-        if growth.generations.has_left(lane.birth.generation) {
+        if self.closing.load(Ordering::SeqCst) || growth.generations.has_left(lane.birth.generation) {
             drop(growth);
-            lane.retire();
+            lane.drain(AfterDrain::Close);
             return;
         }
-        let offered = self.offer(&mut growth, lane);
-        drop(growth);
-        if !offered {
-            self.grant();
+        if self.offer_any(&mut growth, lane) {
+            return;
         }
+        let mut shared = lane.lock();
+        reopen(&mut shared);
+        lane.publish(&shared);
+        drop(shared);
+        drop(growth);
+        self.grant();
     }
 
     /// A connection has become a lane: perhaps somebody waits for a lease.
@@ -422,6 +433,12 @@ impl<L: Language> Inner<L> {
             self.grant();
         }
     }
+}
+
+/// Takes statements again, having drained for a lease.
+fn reopen(shared: &mut Shared) {
+    shared.pipeline.reopen();
+    shared.after_drain = AfterDrain::Close;
 }
 
 impl<L: Language> Lease<L> {

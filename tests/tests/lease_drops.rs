@@ -259,3 +259,46 @@ async fn whatever_befalls_transfers_the_sum_stays() {
     let stats = pool.stats();
     assert_eq!((stats.connections_lost, stats.quarantines), (0, 0), "{stats:?}");
 }
+
+/// Threads with runtimes of their own, which come and go: connections go where they are wanted, and nothing is lost with a
+/// thread.
+#[tokio::test]
+async fn threads_that_come_and_go_with_transactions_lose_no_money_and_no_lease() {
+    let (_schema, pool) = accounts("threads_go", 3, 128).await;
+    for _ in 0..3 {
+        let threads: Vec<_> = (0..6)
+            .map(|thread| {
+                let pool = pool.clone();
+                std::thread::spawn(move || {
+                    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                    let (other, own) = (pool.clone(), pool);
+                    // One is in the middle of something when its thread ends.
+                    let stays = async move {
+                        let tx = other.begin().await?;
+                        tx.execute(TAKE, &[&thread, &1_i64]).await?;
+                        std::future::pending::<()>().await;
+                        tx.commit().await
+                    };
+                    if thread == 1 {
+                        runtime.spawn(stays);
+                    }
+                    runtime.block_on(async move {
+                        for _ in 0..10 {
+                            let (from, to) = (fastrand::i32(7..=10), fastrand::i32(7..=10));
+                            match transfer(&own, from, to, 1, false).await {
+                                Err(error) if !error.is_server() => panic!("{error}"),
+                                _ => {}
+                            }
+                        }
+                    });
+                })
+            })
+            .collect();
+        let joined = tokio::task::spawn_blocking(|| threads.into_iter().all(|thread| thread.join().is_ok()));
+        assert!(must_end("threads", joined).await.unwrap(), "a thread panicked");
+        nothing_is_left(&pool).await;
+        assert_eq!(sum(&pool).await, 10_000);
+        all_leases_can_be_had(&pool).await;
+    }
+    assert!(pool.stats().connections() <= 3);
+}

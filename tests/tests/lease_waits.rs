@@ -5,7 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use cenote_postgres::{Error, Lease, Pool, SqlState};
-use cenote_tests::{Admin, Direction, Proxy, drop_after_polls, must_end, open, postgres_url, settings, wait_until};
+use cenote_tests::{
+    Admin, Direction, Proxy, block_on_without_runtime, drop_after_polls, must_end, open, postgres_url, settings,
+    wait_until,
+};
 use futures_util::future::join_all;
 
 const KNOWN: &str = "select $1::int4 as known";
@@ -323,7 +326,7 @@ async fn one_too_many_who_wait_for_a_lease_is_told_at_once() {
 /// A lane that never rests is drained for a lease, and nobody who uses it notices.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leases_are_taken_from_lanes_that_are_never_idle() {
-    for connections in [2, 3] {
+    for connections in [1, 2, 3] {
         let pool = open(settings("never_idle").pool_size(connections));
         let (over, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let callers: Vec<_> = (0..256)
@@ -366,6 +369,43 @@ async fn leases_are_taken_from_lanes_that_are_never_idle() {
         let stats = pool.stats();
         assert_eq!((stats.connects, stats.connections_lost), (connections as u64, 0), "{stats:?}");
     }
+}
+
+/// The last handle of the pool is gone, and somebody is still in the middle of something.
+#[tokio::test]
+async fn a_lease_outlives_the_last_handle_of_its_pool() {
+    let admin = Admin::connect().await;
+    let pool = open(settings("outlives").pool_size(2));
+    ask(&pool, 0).await.unwrap();
+    let name = pool.settings().application_name().unwrap().to_owned();
+    let tx = pool.begin().await.unwrap();
+    tx.query_one(KNOWN, &[&1]).await.unwrap();
+    let lease_less = pool.clone();
+    drop((pool, lease_less));
+    tx.query_one(KNOWN, &[&2]).await.expect("it goes on");
+    tx.commit().await.expect("to its end");
+    wait_until("all connections are closed", async || admin.backends_named(&name).await.is_empty()).await;
+}
+
+#[test]
+fn a_transaction_needs_no_runtime() {
+    let pool = open(settings("no_runtime").pool_size(2));
+    block_on_without_runtime(async {
+        for number in 0..10 {
+            let mut tx = pool.begin().await.unwrap();
+            tx.query_one(KNOWN, &[&number]).await.unwrap();
+            tx.savepoint().await.unwrap().rollback().await.unwrap();
+            if number % 2 == 0 {
+                tx.commit().await.unwrap();
+            }
+        }
+        let leases = [pool.lease().await.unwrap()];
+        leases[0].execute("set work_mem to '2MB'", &[]).await.unwrap();
+        drop(leases);
+        pool.lease().await.unwrap().query_one(KNOWN, &[&1]).await.unwrap();
+        pool.close(AMPLE).await;
+    });
+    assert_eq!(pool.stats().connections(), 0);
 }
 
 /// pgx and sqlx wait for ever.

@@ -1,8 +1,8 @@
 //! Transactions on connections of their own: all or nothing, whoever vanishes, and nobody else ever in them.
 
 use cenote_postgres::types::{ToSql, Type};
-use cenote_postgres::{Error, IsolationLevel, Pool, SqlState, Transaction, TransactionOptions};
-use cenote_tests::{Admin, Direction, OwnSchema, Proxy, drop_after_polls, must_end, open, postgres_url, wait_until};
+use cenote_postgres::{Error, IsolationLevel, Pool, SqlState, TransactionOptions};
+use cenote_tests::{Admin, Direction, OwnSchema, Proxy, open, postgres_url, wait_until};
 use futures_util::future::join_all;
 
 const INSERT: &str = "insert into account values ($1, 0)";
@@ -60,24 +60,60 @@ async fn what_is_committed_stays_and_what_is_not_does_not() {
     all_leases_are_back(&pool).await;
 }
 
-/// Every verb runs in the transaction, also one whose text nobody knew.
+/// Every verb runs in the transaction, also one whose text nobody knew; on any kind of connection.
 #[tokio::test]
 async fn every_verb_runs_inside() {
-    let (_schema, pool) = accounts("every_verb").await;
-    let tx = pool.begin().await.unwrap();
-    tx.execute(INSERT, &[&3]).await.unwrap();
-    assert_eq!(tx.query("select id from account", &[]).await.unwrap().len(), 3);
-    assert_eq!(tx.query_one("select count(*) from account", &[]).await.unwrap().get::<_, i64>(0).unwrap(), 3);
-    assert!(tx.query_opt("select 1 from account where id = $1", &[&3]).await.unwrap().is_some());
-    assert_eq!(tx.query_as::<(i32,)>("select id from account order by id desc", &[]).await.unwrap()[0], (3,));
-    let typed: &[(&(dyn ToSql + Sync), Type)] = &[(&3, Type::INT4)];
-    assert_eq!(tx.query_typed("select 1 from account where id = $1", typed).await.unwrap().len(), 1);
-    let results = tx.batch().add(INSERT, &[&4]).add("select count(*) from account", &[]).run().await.unwrap();
-    assert_eq!(results[1].rows()[0].get::<_, i64>(0).unwrap(), 4);
-    assert_eq!(ids(&pool).await, [1, 2], "all of it inside");
-    tx.rollback().await.unwrap();
-    assert_eq!(ids(&pool).await, [1, 2]);
+    for (max_pipeline, kept) in [(128, 256), (1, 256), (128, 0), (1, 0), (2, 1)] {
+        let schema = OwnSchema::create("every_verb").await;
+        let pool = open(schema.settings().pool_size(2).max_pipeline(max_pipeline).statement_cache_size(kept));
+        fill(&pool).await;
+        let mut tx = pool.begin().await.unwrap();
+        tx.execute(INSERT, &[&3]).await.unwrap();
+        assert_eq!(tx.query("select id from account", &[]).await.unwrap().len(), 3);
+        assert_eq!(tx.query_one("select count(*) from account", &[]).await.unwrap().get::<_, i64>(0).unwrap(), 3);
+        assert!(tx.query_opt("select 1 from account where id = $1", &[&3]).await.unwrap().is_some());
+        assert_eq!(tx.query_as::<(i32,)>("select id from account order by id desc", &[]).await.unwrap()[0], (3,));
+        let typed: &[(&(dyn ToSql + Sync), Type)] = &[(&3, Type::INT4)];
+        assert_eq!(tx.query_typed("select 1 from account where id = $1", typed).await.unwrap().len(), 1);
+        let results = tx.batch().add(INSERT, &[&4]).add("select count(*) from account", &[]).run().await.unwrap();
+        assert_eq!(results[1].rows()[0].get::<_, i64>(0).unwrap(), 4);
+        let savepoint = tx.savepoint().await.unwrap();
+        join_all([5, 6, 7].map(|id| {
+            let savepoint = &savepoint;
+            async move { savepoint.execute(INSERT, &[&id]).await.unwrap() }
+        }))
+        .await;
+        savepoint.commit().await.unwrap();
+        assert_eq!(tx.query("select id from account", &[]).await.unwrap().len(), 7);
+        assert_eq!(ids(&pool).await, [1, 2], "all of it inside");
+        tx.rollback().await.unwrap();
+        assert_eq!(ids(&pool).await, [1, 2]);
+        all_leases_are_back(&pool).await;
+        assert_eq!(pool.stats().leases_restored, 0, "nothing had to be undone");
+    }
+}
+
+/// The caller is told that his result was too large; the transaction goes on, whichever statement it was.
+#[tokio::test]
+async fn a_result_too_large_does_not_end_the_transaction() {
+    let schema = OwnSchema::create("too_large").await;
+    let pool = open(schema.settings().pool_size(2).reply_bytes_max(16 * 1024));
+    fill(&pool).await;
+    let large = "select repeat('x', 100) from generate_series(1, 10000)";
+    for first in [true, false] {
+        let tx = pool.begin().await.unwrap();
+        if !first {
+            tx.execute(INSERT, &[&3]).await.unwrap();
+        }
+        let error = tx.query(large, &[]).await.unwrap_err();
+        assert!(error.is_caller() && error.was_sent() == Some(true), "{error}");
+        tx.execute(INSERT, &[&4]).await.unwrap();
+        assert_eq!(ids(&pool).await, [1, 2]);
+        tx.rollback().await.unwrap();
+        assert_eq!(ids(&pool).await, [1, 2], "it was inside");
+    }
     all_leases_are_back(&pool).await;
+    assert_eq!((pool.stats().connections_lost, pool.stats().leases_closed), (0, 0));
 }
 
 /// BEGIN travels with the first statement, and what never began is not ended.
@@ -305,39 +341,6 @@ async fn savepoints_are_undone_by_themselves() {
     all_leases_are_back(&pool).await;
 }
 
-/// A statement of a savepoint is on its way when both are dropped: it is undone, and the transaction goes on.
-#[tokio::test]
-async fn a_savepoint_dropped_in_mid_flight_is_undone() {
-    for in_flight_max in [128, 2, 1] {
-        let schema = OwnSchema::create("mid_flight").await;
-        let pool = open(schema.settings().pool_size(2).max_pipeline(in_flight_max));
-        fill(&pool).await;
-        pool.execute(INSERT, &[&3]).await.unwrap();
-        let mut tx = pool.begin().await.unwrap();
-        tx.execute(INSERT, &[&10]).await.unwrap();
-        let savepoint = tx.savepoint().await.unwrap();
-        let mut insert = Box::pin(savepoint.execute(INSERT, &[&11]));
-        assert!(futures_util::poll!(insert.as_mut()).is_pending());
-        drop(insert);
-        drop(savepoint);
-        let after = must_end("a statement behind", tx.execute(INSERT, &[&12])).await;
-        match after {
-            Ok(_) => {
-                tx.commit().await.unwrap();
-                assert_eq!(ids(&pool).await, [1, 2, 3, 10, 12], "with {in_flight_max} in flight at most");
-            }
-            // Where one statement at a time may be on its way the undoing could not be sent: then nothing may stay.
-            Err(error) if in_flight_max == 1 => {
-                assert!(!error.is_network(), "{error}");
-                tx.commit().await.unwrap_err();
-                assert_eq!(ids(&pool).await, [1, 2, 3]);
-            }
-            Err(error) => panic!("with {in_flight_max} in flight at most: {error}"),
-        }
-        all_leases_are_back(&pool).await;
-    }
-}
-
 #[tokio::test]
 async fn the_server_keeps_to_what_was_asked_for() {
     let (_schema, pool) = accounts("options").await;
@@ -464,123 +467,4 @@ async fn what_was_learned_inside_holds_outside_only_as_far_as_it_is_true() {
     for row in join_all((0..20).map(|_| pool.query_as::<(String, i64)>(select, &[]))).await {
         assert_eq!(row.unwrap(), [("a".to_owned(), 2)]);
     }
-}
-
-/// A BEGIN that fails takes its statement along, and nothing runs outside of the transaction that was to be. The proxy
-/// spoils it: a real server refuses BEGIN where it recovers, for one.
-#[tokio::test]
-async fn when_the_begin_fails_nothing_runs() {
-    let schema = OwnSchema::create("begin_fails").await;
-    let proxy = Proxy::start(&postgres_url());
-    let pool = open(proxy.through(schema.settings()).pool_size(2));
-    fill(&pool).await;
-    pool.execute(INSERT, &[&3]).await.unwrap();
-    proxy.replace(Direction::ToServer, b"begin ", b"bogus ");
-    for _ in 0..3 {
-        let tx = pool.begin().await.unwrap();
-        let error = tx.execute(INSERT, &[&4]).await.unwrap_err();
-        assert!(!error.is_network(), "{error}");
-        tx.execute(INSERT, &[&5]).await.expect_err("there is no transaction");
-        tx.commit().await.expect_err("there was no transaction");
-        let mut lease = pool.lease().await.unwrap();
-        let tx = lease.begin();
-        tx.execute(INSERT, &[&4]).await.unwrap_err();
-        tx.rollback().await.expect("nothing is left of it");
-        let tx = lease.begin();
-        tx.execute(INSERT, &[&4]).await.unwrap_err();
-        drop(tx);
-        lease.execute("delete from account where id = 4", &[]).await.expect("the lease is as good as before");
-    }
-    assert_eq!(ids(&pool).await, [1, 2, 3]);
-    all_leases_are_back(&pool).await;
-    assert_eq!((pool.stats().leases_closed, pool.stats().quarantines), (0, 0));
-}
-
-/// Puts it on its way and vanishes.
-async fn abandon(tx: &Transaction<'_>, id: i32) {
-    let parameters: &[&(dyn ToSql + Sync)] = &[&id];
-    assert!(drop_after_polls(1, tx.execute(INSERT, parameters)).await.ready().is_none());
-}
-
-/// What was rolled back is not taken along by the next transaction of the same lease. Where only one statement may be on its
-/// way the rollback cannot follow at once; then the lease takes no other.
-#[tokio::test]
-async fn a_lease_goes_on_behind_a_transaction_that_was_dropped_in_mid_flight() {
-    for in_flight_max in [128, 2, 1] {
-        let schema = OwnSchema::create("lease_goes_on").await;
-        let pool = open(schema.settings().pool_size(2).max_pipeline(in_flight_max));
-        fill(&pool).await;
-        pool.execute(INSERT, &[&3]).await.unwrap();
-        let mut lease = pool.lease().await.unwrap();
-        let tx = lease.begin();
-        abandon(&tx, 10).await;
-        drop(tx);
-        let tx = lease.begin();
-        let outcome = async move {
-            tx.execute(INSERT, &[&11]).await?;
-            tx.commit().await
-        };
-        let outcome = outcome.await;
-        let expected: &[i32] = match outcome {
-            Ok(()) => &[1, 2, 3, 11],
-            Err(error) if in_flight_max == 1 => {
-                assert!(!error.is_network(), "{error}");
-                &[1, 2, 3]
-            }
-            Err(error) => panic!("with {in_flight_max} in flight at most: {error}"),
-        };
-        drop(lease);
-        all_leases_are_back(&pool).await;
-        assert_eq!(ids(&pool).await, expected, "with {in_flight_max} in flight at most");
-    }
-}
-
-/// Nothing of it had left when the future of `commit`, `rollback` or `savepoint` was dropped: there was no room yet.
-#[tokio::test]
-async fn an_end_that_waits_for_room_may_be_dropped() {
-    let schema = OwnSchema::create("no_room").await;
-    let pool = open(schema.settings().pool_size(2).max_pipeline(2));
-    fill(&pool).await;
-    pool.execute(INSERT, &[&3]).await.unwrap();
-    let mut lease = pool.lease().await.unwrap();
-
-    let tx = lease.begin();
-    (abandon(&tx, 10).await, abandon(&tx, 11).await);
-    assert!(drop_after_polls(1, tx.commit()).await.ready().is_none());
-    lease.execute(INSERT, &[&12]).await.unwrap();
-    assert_eq!(ids(&pool).await, [1, 2, 3, 12], "the commit was not sent, and what comes next is outside");
-    let tx = lease.begin();
-    (abandon(&tx, 10).await, abandon(&tx, 11).await);
-    assert!(drop_after_polls(1, tx.rollback()).await.ready().is_none());
-    lease.execute(INSERT, &[&13]).await.unwrap();
-    assert_eq!(ids(&pool).await, [1, 2, 3, 12, 13]);
-
-    let mut tx = lease.begin();
-    let savepoint = tx.savepoint().await.unwrap();
-    (abandon(&savepoint, 20).await, abandon(&savepoint, 21).await);
-    assert!(drop_after_polls(1, savepoint.rollback()).await.ready().is_none());
-    tx.execute(INSERT, &[&22]).await.unwrap();
-    (abandon(&tx, 23).await, abandon(&tx, 24).await);
-    assert!(drop_after_polls(1, tx.savepoint()).await.ready().is_none());
-    tx.execute(INSERT, &[&25]).await.expect("the transaction has not failed");
-    tx.commit().await.unwrap();
-    assert_eq!(ids(&pool).await, [1, 2, 3, 12, 13, 22, 23, 24, 25]);
-    drop(lease);
-    all_leases_are_back(&pool).await;
-}
-
-/// A transaction that was leaked is not continued by the next one.
-#[tokio::test]
-async fn a_transaction_that_was_forgotten_is_never_committed_by_another() {
-    let (_schema, pool) = accounts("forgotten").await;
-    let mut lease = pool.lease().await.unwrap();
-    let tx = lease.begin();
-    tx.execute(INSERT, &[&10]).await.unwrap();
-    std::mem::forget(tx);
-    let tx = lease.begin();
-    tx.execute(INSERT, &[&11]).await.unwrap_err();
-    drop(tx);
-    drop(lease);
-    all_leases_are_back(&pool).await;
-    assert_eq!(ids(&pool).await, [1, 2]);
 }
