@@ -35,13 +35,22 @@ async fn nothing_is_left(pool: &Pool) {
 async fn all_leases(pool: &Pool) -> Vec<Lease> {
     let count = pool.stats().connections_max.saturating_sub(1).max(1);
     let mut leases = Vec::new();
-    for _ in 0..count {
-        leases.push(must_end("a lease", pool.lease()).await.expect("there are as many"));
+    while leases.len() < count {
+        match must_end("a lease", pool.lease()).await {
+            Ok(lease) => leases.push(lease),
+            // Connecting may take longer than some of these tests wait.
+            Err(error) => assert!(error.is_timeout() && !error.to_string().contains(" 0 connecting"), "{error}"),
+        }
     }
     for (number, lease) in (0..).zip(&leases) {
         assert_eq!(lease.query_one(KNOWN, &[&number]).await.unwrap().get::<_, i32>(0).unwrap(), number);
     }
     leases
+}
+
+/// A pool whose first connection is there, however long that took.
+async fn connected(pool: &Pool) {
+    must_end("connecting", async { while ask(pool, 0).await.is_err() {} }).await;
 }
 
 /// npgsql 4369, postgresql-dart 229.
@@ -66,6 +75,8 @@ async fn with_one_connection_an_ordinary_query_waits_for_the_transaction_beside_
 #[tokio::test]
 async fn with_one_connection_an_ordinary_query_inside_a_transaction_is_told_who_holds_it() {
     let pool = open(settings("one_inside").pool_size(1).acquire_timeout(SHORT));
+    connected(&pool).await;
+    let before = pool.stats().acquire_timeouts;
     for round in 0..3 {
         let line = line!() + 1;
         let tx = pool.begin().await.unwrap();
@@ -82,7 +93,7 @@ async fn with_one_connection_an_ordinary_query_inside_a_transaction_is_told_who_
         assert_eq!(must_end("an ordinary query", ask(&pool, round)).await.unwrap(), round);
     }
     nothing_is_left(&pool).await;
-    assert_eq!((pool.stats().connects, pool.stats().acquire_timeouts), (1, 6));
+    assert_eq!((pool.stats().connects, pool.stats().acquire_timeouts - before), (1, 6));
 }
 
 #[tokio::test]
@@ -90,6 +101,7 @@ async fn ordinary_queries_run_on_beside_as_many_leases_as_there_may_be() {
     for connections in [2, 4] {
         let pool = open(settings("beside").pool_size(connections).acquire_timeout(SHORT));
         let leases = all_leases(&pool).await;
+        connected(&pool).await;
         for number in 0..50 {
             assert_eq!(must_end("an ordinary query", ask(&pool, number)).await.unwrap(), number);
         }
@@ -111,6 +123,7 @@ async fn ordinary_queries_run_on_beside_as_many_leases_as_there_may_be() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn callers_who_need_two_leases_each_all_come_to_an_end() {
     let pool = open(settings("two_each").pool_size(10).acquire_timeout(SHORT));
+    drop(all_leases(&pool).await);
     let all_hold = Arc::new(tokio::sync::Barrier::new(9));
     let tasks = (0..50).map(|number| {
         let (pool, all_hold) = (pool.clone(), Arc::clone(&all_hold));
@@ -131,7 +144,9 @@ async fn callers_who_need_two_leases_each_all_come_to_an_end() {
         if let Err(error) = outcome.unwrap() {
             failed += 1;
             assert!(error.is_timeout(), "{error}");
-            assert!(error.to_string().contains("lease_waits.rs:"), "the holders are named: {error}");
+            let words = error.to_string();
+            // Those who waited as long may have given up just before.
+            assert!(words.contains("lease_waits.rs:") || words.contains(" 0 leased"), "the holders are named: {error}");
         }
     }
     assert!(failed > 0, "they were in each other's way");
@@ -144,6 +159,7 @@ async fn callers_who_need_two_leases_each_all_come_to_an_end() {
 #[tokio::test]
 async fn a_pool_that_was_exhausted_serves_again_when_the_hog_is_gone() {
     let pool = open(settings("hog").pool_size(1).acquire_timeout(SHORT));
+    connected(&pool).await;
     let hog = pool.lease().await.unwrap();
     hog.query_one(KNOWN, &[&0]).await.unwrap();
     let batch = async || pool.batch().add("select 1", &[]).run().await.map(drop);

@@ -168,22 +168,26 @@ async fn an_end_that_waits_for_room_may_be_dropped() {
     let mut lease = pool.lease().await.unwrap();
 
     let tx = lease.begin();
-    (abandon(&tx, 10).await, abandon(&tx, 11).await);
+    abandon(&tx, 10).await;
+    abandon(&tx, 11).await;
     vanish(tx.commit()).await;
     lease.execute(INSERT, &[&12]).await.unwrap();
     assert_eq!(ids(&pool).await, [1, 2, 3, 12], "the commit was not sent, and what comes next is outside");
     let tx = lease.begin();
-    (abandon(&tx, 10).await, abandon(&tx, 11).await);
+    abandon(&tx, 10).await;
+    abandon(&tx, 11).await;
     vanish(tx.rollback()).await;
     lease.execute(INSERT, &[&13]).await.unwrap();
     assert_eq!(ids(&pool).await, [1, 2, 3, 12, 13]);
 
     let mut tx = lease.begin();
     let savepoint = tx.savepoint().await.unwrap();
-    (abandon(&savepoint, 20).await, abandon(&savepoint, 21).await);
+    abandon(&savepoint, 20).await;
+    abandon(&savepoint, 21).await;
     vanish(savepoint.rollback()).await;
     tx.execute(INSERT, &[&22]).await.unwrap();
-    (abandon(&tx, 23).await, abandon(&tx, 24).await);
+    abandon(&tx, 23).await;
+    abandon(&tx, 24).await;
     vanish(tx.savepoint()).await;
     tx.execute(INSERT, &[&25]).await.expect("the transaction has not failed");
     tx.commit().await.unwrap();

@@ -158,7 +158,7 @@ async fn a_transaction_costs_a_round_trip_for_each_statement_and_one_for_its_com
     let tx = pool.begin().await.unwrap();
     let (one, two, three) =
         tokio::join!(tx.execute(update, &[&1]), tx.execute(update, &[&2]), tx.execute(update, &[&1]));
-    (one.unwrap(), two.unwrap(), three.unwrap());
+    assert_eq!((one.unwrap(), two.unwrap(), three.unwrap()), (1, 1, 1));
     assert_eq!(pool.stats().writes - stats.writes, 1, "they share a write, and BEGIN is in it");
     tx.commit().await.unwrap();
     assert_eq!(pool.stats().writes - stats.writes, 2);
