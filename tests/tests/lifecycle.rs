@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cenote_pool::Resolver;
-use cenote_postgres::{Host, Pool, SqlState};
+use cenote_postgres::{Host, Pool, SqlState, TransactionOptions};
 use cenote_tests::scripted::Server;
 use cenote_tests::{
     Admin, ClosedPort, Direction, Proxy, must_end, open, postgres_url, settings, unique_name, wait_until,
@@ -401,4 +401,48 @@ async fn after_an_outage_connections_come_one_at_a_time_until_the_first_answer()
     for caller in callers {
         must_end("a caller", caller).await.expect("its answers were right");
     }
+}
+
+/// A lease is its owner's, however old its connection is, and whatever its server has said meanwhile.
+#[tokio::test]
+async fn a_lease_is_left_alone_until_it_is_back() {
+    let admin = Admin::connect().await;
+    let pool = open(settings("leased").pool_size(3).max_lifetime(Duration::from_millis(300)));
+    let mut transaction = must_end("a transaction", pool.begin()).await.expect("it begins");
+    let row = transaction.query_one("select pg_backend_pid()", &[]).await.expect("it runs");
+    let pid: i32 = row.get(0).unwrap();
+    works(&pool).await;
+    wait_until("another connection retires", async || pool.stats().connections_retired >= 1).await;
+    works(&pool).await;
+    let other = admin.backends(&pool).await.into_iter().find(|one| one.pid != pid).expect("there is another");
+    admin.rows("select pg_terminate_backend($1)", &[&other.pid]).await;
+    wait_until("the server is left", async || pool.stats().hosts_left == 1).await;
+    let row = transaction.query_one("select pg_backend_pid()", &[]).await.expect("it goes on");
+    assert_eq!(row.get::<_, i32>(0).unwrap(), pid);
+    must_end("the commit", transaction.commit()).await.expect("it is committed");
+    let gone = async || admin.backends(&pool).await.iter().all(|one| one.pid != pid);
+    wait_until("its connection is closed when it is back", gone).await;
+    assert_eq!((pool.stats().lost_after_sent, pool.stats().leases_closed), (0, 0));
+}
+
+/// Who begins a transaction for reading and writes in it learns nothing about the server; who does not, does.
+#[tokio::test]
+async fn a_transaction_for_reading_is_no_reason_to_leave_a_server() {
+    let role = Role::create().await;
+    let pool = open(settings("for_reading").user(&role.name).password("reads").pool_size(2));
+    let reads = TransactionOptions::new().read_only(true);
+    let mut transaction = pool.begin_with(reads).await.expect("it begins");
+    let error = transaction.execute(&role.insert(), &[&1]).await.expect_err("it is for reading");
+    assert_eq!(error.code(), Some(SqlState::READ_ONLY_SQL_TRANSACTION), "{error}");
+    transaction.rollback().await.expect("it is rolled back");
+    assert_eq!(pool.stats().hosts_left, 0);
+    pool.close(AMPLE).await;
+    role.may_write(false).await;
+    let pool = open(settings("for_writing").user(&role.name).password("reads").pool_size(2));
+    let mut transaction = pool.begin().await.expect("it begins");
+    let error = transaction.execute(&role.insert(), &[&1]).await.expect_err("it may only read");
+    assert_eq!(error.code(), Some(SqlState::READ_ONLY_SQL_TRANSACTION), "{error}");
+    transaction.rollback().await.expect("it is rolled back");
+    assert_eq!(pool.stats().hosts_left, 1);
+    role.end(pool).await;
 }
