@@ -221,6 +221,7 @@ impl Pool {
                 heals += 1;
                 continue;
             }
+            self.note_run(statement.effect);
             return Ok((statement, answered.reply));
         }
     }

@@ -60,10 +60,12 @@ impl Pool {
     }
 
     pub(crate) async fn call_text(&self, sql: &str) -> Result<Vec<ResultSet>, Error> {
-        self.admit(firewall::classify(sql))?;
+        let effect = firewall::classify(sql);
+        self.admit(effect)?;
         let max_allowed_packet = self.language().max_allowed_packet();
         frontend::check_text(sql, max_allowed_packet)?;
         let answered = self.run(&[], |out| frontend::query(sql, max_allowed_packet, out)).await?;
+        self.note_run(effect);
         results(Format::Text, &answered.reply)
     }
 }

@@ -22,6 +22,10 @@ pub(crate) struct Effect {
     not_in_transaction: Option<Reason>,
     /// It may leave the session other than it was.
     changes_session: bool,
+    /// It changes what no reset undoes.
+    spoils_session: bool,
+    /// Statements that were prepared before it would be others if they were prepared behind it.
+    outdates_prepared: bool,
 }
 
 /// Where a statement is to run.
@@ -142,6 +146,12 @@ const SESSION_VALUES: &[(&str, &str)] = &[
     ("warning_count", "@@warning_count"),
 ];
 
+/// SET ROLE and SET RESOURCE GROUP outlast a reset; so does MariaDB's SET SESSION AUTHORIZATION.
+const KEPT_BY_RESET: &[&str] = &["role", "resource"];
+
+/// Variables that begin so decide what a text means: quotes, operators, the encoding of literals.
+const PARSED_WITH: &[&str] = &["sql_mode", "names", "charset", "character", "collation"];
+
 /// What stands right behind these is no account's host, although the statement may name accounts.
 const NO_ACCOUNTS: &[&str] = &[
     "all", "and", "between", "by", "case", "distinct", "div", "else", "having", "in", "into", "is", "like", "limit",
@@ -157,6 +167,14 @@ impl Effect {
 
     pub(crate) fn changes_session(self) -> bool {
         self.changes_session
+    }
+
+    pub(crate) fn spoils_session(self) -> bool {
+        self.spoils_session
+    }
+
+    pub(crate) fn outdates_prepared(self) -> bool {
+        self.outdates_prepared
     }
 
     /// Refuses what does not belong where it is to run.
@@ -208,6 +226,8 @@ impl Effect {
             not_shared: self.not_shared.or(other.not_shared),
             not_in_transaction: self.not_in_transaction.or(other.not_in_transaction),
             changes_session: self.changes_session || other.changes_session,
+            spoils_session: self.spoils_session || other.spoils_session,
+            outdates_prepared: self.outdates_prepared || other.outdates_prepared,
         }
     }
 }
@@ -312,7 +332,8 @@ impl Front {
         if self.flushes && any(word, &["lock", "export"]) {
             effect.refuse_shared(Reason::Session("a lock on tables"));
         }
-        if self.second {
+        // Not the name of a variable.
+        if self.second && !account {
             self.second_word(word, comment, effect);
         }
         if self.before_body && comment.is_none() && !account {
@@ -334,7 +355,9 @@ impl Front {
         self.makes |= creates || self.drops;
         self.analyzes |= is(word, "analyze");
         self.sets |= is(word, "set");
-        self.second |= self.makes || self.analyzes;
+        // It names tables of the default database that was when it was prepared.
+        effect.outdates_prepared |= is(word, "use");
+        self.second |= self.makes || self.analyzes || self.sets;
         self.before_body = creates && self.begun;
         self.shows |= is(word, "show");
         self.flushes |= is(word, "flush");
@@ -356,6 +379,7 @@ impl Front {
         if self.drops && any(word, &["database", "schema"]) {
             effect.changes_session = true;
         }
+        effect.spoils_session |= self.sets && any(word, KEPT_BY_RESET);
         if self.analyzes && any(word, ANALYZED_TABLES) {
             effect.refuse_in_transaction(Reason::Commits("ANALYZE TABLE"));
         }
@@ -366,9 +390,15 @@ impl Front {
 
     /// Any name, quoted or not.
     fn name(&self, name: &[u8], effect: &mut Effect) {
-        if self.sets && is(name, "autocommit") {
+        if !self.sets {
+            return;
+        }
+        effect.spoils_session |= is(name, "authorization");
+        if is(name, "autocommit") {
             effect.refuse_in_transaction(Reason::Transaction("SET autocommit"));
         }
+        let begins = |with: &&str| name.get(..with.len()).is_some_and(|front| is(front, with));
+        effect.outdates_prepared |= PARSED_WITH.iter().any(|with| begins(with));
     }
 }
 

@@ -15,7 +15,8 @@ use crate::verbs::verbs;
 ///
 /// Statements are pipelined as those of a [`Pool`], and run in the order in which they were first polled. Dropped, it goes
 /// back to the pool: at once when the session is as it was, else when an open transaction has been rolled back and the
-/// session reset. What still runs is then stopped, and the connection is closed if it does not end within 5 s.
+/// session reset. What still runs is then stopped, and the connection is closed if it does not end within 5 s. It is closed as
+/// well behind what no reset undoes: `SET ROLE`, and `USE` where the settings name no database.
 ///
 /// Whether the session is as it was is told by the statements that ran on it. What a stored function or a trigger did to it
 /// is not seen.

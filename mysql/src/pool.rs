@@ -126,8 +126,10 @@ impl Pool {
         };
         effect.admit(place)?;
         if effect.changes_session() {
-            // Prepared statements are forgotten by any reset.
-            self.pool.changes_session(false);
+            self.pool.changes_session(effect.outdates_prepared());
+        }
+        if effect.spoils_session() {
+            self.pool.spoils_session();
         }
         Ok(())
     }
@@ -136,6 +138,13 @@ impl Pool {
     #[doc(hidden)]
     pub fn set_resolver(&self, resolver: cenote_pool::Resolver) {
         self.pool.set_resolver(resolver);
+    }
+
+    /// A statement has run: what was prepared while it did is outdated as well.
+    pub(crate) fn note_run(&self, effect: Effect) {
+        if effect.outdates_prepared() {
+            self.pool.changes_session(true);
+        }
     }
 
     pub(crate) fn language(&self) -> &MySql {

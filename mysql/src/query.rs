@@ -135,10 +135,12 @@ impl Pool {
     ///
     /// See [`Error`].
     pub async fn query_text(&self, sql: &str) -> Result<Vec<Row>, Error> {
-        self.admit(firewall::classify(sql))?;
+        let effect = firewall::classify(sql);
+        self.admit(effect)?;
         let max_allowed_packet = self.language().max_allowed_packet();
         frontend::check_text(sql, max_allowed_packet)?;
         let answered = self.run(&[], |out| frontend::query(sql, max_allowed_packet, out)).await?;
+        self.note_run(effect);
         rows(self, &ArcSwapOption::empty(), Format::Text, answered.reply)
     }
 }

@@ -91,10 +91,12 @@ impl Pool {
                     statements.remember(sql, signature.as_slice(), &statement);
                     return Ok((statement, Flight::default()));
                 }
-                // What holds in a session of its own need not hold for others, nor the other way round.
+                // What holds in a session of its own need not hold for others, nor the other way round; nor does anybody wait
+                // behind what else a lease does.
                 Lookup::Learn(learning) if self.is_leased() => {
+                    drop(learning);
                     let (statement, flight) = self.learn(sql).await?;
-                    return Ok((learning.finish(Ok(statement))?, flight));
+                    return Ok((self.share(sql, signature, statement)?, flight));
                 }
                 Lookup::Wait(_) if self.is_leased() => {
                     let (statement, flight) = self.learn(sql).await?;
@@ -113,6 +115,14 @@ impl Pool {
                     }
                 }
             }
+        }
+    }
+
+    /// Has all know what a lease has learned, unless somebody knows it by now.
+    fn share(&self, sql: &str, signature: &Signature, statement: Statement) -> Result<Arc<Statement>, Error> {
+        match self.language().statements.look_up(sql, signature.as_slice()) {
+            Lookup::Learn(learning) => learning.finish(Ok(statement)),
+            Lookup::Known(_) | Lookup::Wait(_) => Ok(Arc::new(statement)),
         }
     }
 

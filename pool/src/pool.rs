@@ -197,11 +197,23 @@ impl<L: Language> Pool<L> {
             let mut shared = pin.lane.lock();
             shared.tenancy.changed = true;
             shared.tenancy.prepared_changed |= prepared;
-            if prepared {
+            if prepared && L::SERVER_NAMES_STATEMENTS {
+                // They are closed as they are prepared anew.
+                shared.prepared.doubt_all();
+            } else if prepared {
                 // Whatever it is about to do to them: prepared anew they are right, also in a transaction, where an error
                 // cannot be healed.
                 shared.prepared.forget_all();
             }
+        }
+    }
+
+    /// A lease's statement changes what no reset undoes: its connection is closed when it is given back.
+    pub fn spoils_session(&self) {
+        if let Some(pin) = self.pin() {
+            let mut shared = pin.lane.lock();
+            shared.tenancy.changed = true;
+            shared.tenancy.spoiled = true;
         }
     }
 

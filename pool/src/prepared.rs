@@ -213,6 +213,13 @@ impl Prepared {
         }
     }
 
+    /// The server has them, but they are not what they would be if they were prepared now.
+    pub(crate) fn doubt_all(&mut self) {
+        for entry in self.entries.values_mut().filter(|entry| entry.standing != Standing::Pending) {
+            entry.standing = Standing::Doubtful;
+        }
+    }
+
     /// The server has dropped all of them.
     pub(crate) fn forget_all(&mut self) {
         self.entries.clear();

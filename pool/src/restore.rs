@@ -69,6 +69,9 @@ async fn restore<L: Language>(pool: &Arc<Inner<L>>, lane: &Arc<Lane<L>>, tenant:
     }
     let (changed, forget_prepared) = {
         let tenancy = &lane.lock().tenancy;
+        if tenancy.spoiled {
+            return None;
+        }
         (tenancy.changed, tenancy.prepared_changed || L::RESET_FORGETS_PREPARED)
     };
     if changed {

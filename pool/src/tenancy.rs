@@ -38,6 +38,8 @@ pub(crate) struct Tenancy {
     pub(crate) settled: bool,
     /// Something was done to the session that may outlast the lease.
     pub(crate) changed: bool,
+    /// Something of that no reset undoes: the connection is closed.
+    pub(crate) spoiled: bool,
     /// The same as to prepared statements: the server may have others than we know.
     pub(crate) prepared_changed: bool,
     /// The transaction was begun for reading alone.
@@ -83,6 +85,7 @@ impl Tenancy {
             owed: VecDeque::new(),
             settled: true,
             changed: false,
+            spoiled: false,
             prepared_changed: false,
             read_only: false,
             asked: false,

@@ -722,28 +722,44 @@ async fn a_lease_goes_on_behind_a_transaction_that_was_dropped_in_mid_flight(ser
 
 /// Nothing of it had left when the future of `commit`, `rollback` or `savepoint` was dropped: something was in flight.
 async fn an_end_that_waits_for_room_may_be_dropped(server: Server) {
-    let (_database, pool) = accounts(server, "no_room").await;
+    let database = OwnDatabase::create(server, "no_room").await;
+    let proxy = Proxy::start(&server.url());
+    let pool = open(proxy.through(database.settings()).pool_size(2));
+    fill(&pool).await;
     pool.execute(INSERT, &[&3]).await.unwrap();
     let mut lease = pool.lease().await.unwrap();
+    lease.execute("delete from account where id = ?", &[&3]).await.unwrap();
+    lease.execute(INSERT, &[&3]).await.unwrap();
+    // No answer comes before both are dropped.
+    let hold = || proxy.stall(Direction::ToClient);
+    let go_on = || proxy.resume(Direction::ToClient);
 
     let tx = lease.begin();
+    hold();
     abandon(&tx, 10).await;
     assert!(drop_after_polls(1, tx.commit()).await.ready().is_none());
+    go_on();
     lease.execute(INSERT, &[&12]).await.unwrap();
     assert_eq!(ids(&pool).await, [1, 2, 3, 12], "the commit was not sent, and what comes next is outside");
     let tx = lease.begin();
+    hold();
     abandon(&tx, 10).await;
     assert!(drop_after_polls(1, tx.rollback()).await.ready().is_none());
+    go_on();
     lease.execute(INSERT, &[&13]).await.unwrap();
     assert_eq!(ids(&pool).await, [1, 2, 3, 12, 13]);
 
     let mut tx = lease.begin();
     let savepoint = tx.savepoint().await.unwrap();
+    hold();
     abandon(&savepoint, 20).await;
     assert!(drop_after_polls(1, savepoint.rollback()).await.ready().is_none());
+    go_on();
     tx.execute(INSERT, &[&22]).await.unwrap();
+    hold();
     abandon(&tx, 23).await;
     assert!(drop_after_polls(1, tx.savepoint()).await.ready().is_none());
+    go_on();
     tx.execute(INSERT, &[&24]).await.expect("the transaction has not failed");
     tx.commit().await.unwrap();
     assert_eq!(ids(&pool).await, [1, 2, 3, 12, 13, 22, 23, 24]);

@@ -219,6 +219,40 @@ fn a_lease_may_do_to_its_session_what_it_likes_and_is_reset_for_it() {
 }
 
 #[test]
+fn what_was_prepared_before_some_statements_is_outdated_by_them() {
+    for (sql, outdates) in [
+        ("use other", true),
+        ("/*!99999 use */ other", true),
+        ("set sql_mode = ''", true),
+        ("set @@session.SQL_MODE = ''", true),
+        ("set @a = 1, names latin1", true),
+        ("set character_set_client = latin1", true),
+        ("set `collation_connection` = utf8mb4_bin", true),
+        ("set @a = 1", false),
+        ("set time_zone = '+00:00'", false),
+        ("select sql_mode, names from t", false),
+    ] {
+        assert_eq!(classify(sql).outdates_prepared(), outdates, "{sql}");
+    }
+}
+
+#[test]
+fn what_no_reset_undoes_is_seen() {
+    for (sql, spoils) in [
+        ("set role none", true),
+        ("SET /*!80000 role */ 'a'@'b'", true),
+        ("set resource group a", true),
+        ("set session authorization a@b", true),
+        ("set default role a to b", false),
+        ("set @role = 1", false),
+        ("set names utf8mb4", false),
+        ("select role from t", false),
+    ] {
+        assert_eq!(classify(sql).spoils_session(), spoils, "{sql}");
+    }
+}
+
+#[test]
 fn a_transaction_may_do_what_does_not_end_it() {
     for sql in [
         "select 1",
