@@ -257,7 +257,7 @@ impl<L: Language> Lane<L> {
         let mut epoch = 0;
         let mut guard = self.lock();
         let shared = &mut *guard;
-        if shared.tenancy.tenant != tenant {
+        if shared.tenancy.tenant != tenant || shared.tenancy.ended {
             return Err(Refusal::NotOpen);
         }
         let unsent_bytes = shared.pipeline.unsent_bytes();
