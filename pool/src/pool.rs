@@ -1,7 +1,7 @@
 //! The pool: lanes over one budget of connections, and the way of a statement through them.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -252,6 +252,9 @@ impl<L: Language> Inner<L> {
 
     /// Grants the room there is to those who wait. Cheap when nobody does.
     pub(crate) fn grant(&self) {
+        // Who frees room publishes it and comes here; who waits has joined and comes here. Behind this at least one of them
+        // sees what the other did before.
+        fence(Ordering::SeqCst);
         if self.waiters.present() == 0 {
             return;
         }
