@@ -2,7 +2,7 @@
 # Servers that are up already are used when their addresses are given: POSTGRES_URL=... MYSQL_URL=... make test
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak bench servers down
+.PHONY: help demo test loom soak bench servers down
 
 with_addresses = addresses=$$(scripts/servers env) && eval "$$addresses" &&
 
@@ -38,6 +38,10 @@ SECONDS ?= 60
 soak: ## a minute of drops, kills, cuts and restarts, and then the books; SECONDS=600 ARGS="postgres --seed 7"
 	scripts/servers up
 	cargo run --quiet -p cenote-tests --bin soak -- --seconds $(SECONDS) $(ARGS)
+
+# Built apart from the rest, which it would have to be built anew for.
+loom: ## model checks of what callers and drivers do at the same time
+	RUSTFLAGS="$$RUSTFLAGS --cfg cenote_loom" cargo test --quiet --profile model -p cenote-pool --lib --target-dir target/loom -- model::
 
 bench: ## the driver benchmark; ARGS="--mysql --seconds 3 --json"
 	scripts/servers up postgres mysql

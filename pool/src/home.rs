@@ -52,6 +52,10 @@ pub(crate) fn runtime() -> Option<(Handle, bool)> {
 
 /// The library's own thread. `None` when the system gives us none.
 pub(crate) fn background() -> Option<Handle> {
+    if cfg!(cenote_loom) {
+        // A model knows all its threads.
+        return None;
+    }
     static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| {
         tokio::runtime::Builder::new_multi_thread()

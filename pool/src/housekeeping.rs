@@ -7,7 +7,7 @@
 //! Who is retired is decided in `retirement`, and whether a server is left in `generations`.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use crate::language::Language;
 use crate::limits::PoolLimits;
 use crate::pool::{Growth, Inner};
 use crate::retirement::{Candidate, Decision, decide};
+use crate::sync::MutexGuard;
 use crate::tenancy::Tenant;
 use crate::trace;
 

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use crate::cancel::Cancellation;
@@ -20,6 +20,7 @@ use crate::prepared::{Prepared, Readiness, Standing};
 use crate::retirement::Birth;
 use crate::route::{Nearness, View};
 use crate::stats::{LaneCounters, LaneStats};
+use crate::sync::{self, Mutex, MutexGuard};
 use crate::tenancy::{Tenancy, Tenant};
 
 /// One statement, or several of one caller, with exactly one reply.
@@ -91,12 +92,12 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Load {
-    open: AtomicBool,
-    depth: AtomicU32,
+    open: sync::AtomicBool,
+    depth: sync::AtomicU32,
     oldest_since_us: AtomicU64,
     service_us: AtomicU64,
     writes_soon: AtomicBool,
-    drains_for_lease: AtomicBool,
+    drains_for_lease: sync::AtomicBool,
     slow: AtomicBool,
     collects: AtomicBool,
 }
@@ -145,7 +146,7 @@ impl<L: Language> Lane<L> {
                 lost: None,
                 fetch: false,
             }),
-            load: Load { open: AtomicBool::new(true), ..Load::default() },
+            load: Load { open: sync::AtomicBool::new(true), ..Load::default() },
             _language: PhantomData,
         }
     }
@@ -257,7 +258,7 @@ impl<L: Language> Lane<L> {
         let mut epoch = 0;
         let mut guard = self.lock();
         let shared = &mut *guard;
-        if shared.tenancy.tenant != tenant {
+        if shared.tenancy.tenant != tenant || shared.tenancy.ended {
             return Err(Refusal::NotOpen);
         }
         let unsent_bytes = shared.pipeline.unsent_bytes();

@@ -523,6 +523,8 @@ impl<L: Language> Drop for Lease<L> {
         if shared.tenancy.tenant != self.tenant || self.tenant == Tenant::PUBLIC {
             return;
         }
+        // Nothing may come between what is looked at here and the connection's return.
+        shared.tenancy.ended = true;
         // Whoever was to look at it has gone.
         shared.lead_outcome();
         let ending = shared.tenancy.ending;

@@ -34,6 +34,7 @@
 //! | `tls` | the encrypted socket, and who is trusted |
 //! | `low_water`, `watch` | when replies are collected before a thread is woken, and that none stands still |
 //! | `waiters` | what happens when every lane is full |
+//! | `sync`, `model` | the locks and atomics of all that, and loom in their place |
 //! | `pool`, `registry` | the pool, and who shares it |
 //! | [`settings`] | what drivers share to read settings from text |
 
@@ -56,6 +57,8 @@ mod lease;
 mod limits;
 mod lookup;
 mod low_water;
+#[cfg(cenote_loom)]
+mod model;
 mod pace;
 pub mod pipeline;
 mod plan;
@@ -73,6 +76,7 @@ mod socket;
 mod statements;
 mod stats;
 mod submit;
+mod sync;
 mod tenancy;
 mod tls;
 pub mod trace;

@@ -381,6 +381,12 @@ impl Pipeline {
         self.slow_in_flight > 0
     }
 
+    /// Slots that somebody has: one for each statement in flight, and one for each outcome that was not taken.
+    #[cfg(cenote_loom)]
+    pub(crate) fn occupied_slots(&self) -> usize {
+        self.slots.len() - self.vacant.len()
+    }
+
     /// Statements in flight.
     pub fn depth(&self) -> usize {
         self.in_flight.len()

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
@@ -20,6 +20,7 @@ use crate::limits::PoolLimits;
 use crate::lookup::Lookup;
 use crate::route;
 use crate::stats::{PoolCounters, PoolStats};
+use crate::sync::{Mutex, MutexGuard, fence};
 use crate::tenancy::Tenant;
 use crate::waiters::Waiters;
 
@@ -250,7 +251,8 @@ impl<L: Language> Pool<L> {
 impl<L: Language> Inner<L> {
     /// Microseconds since the pool was opened, never 0.
     pub(crate) fn now_us(&self) -> u64 {
-        self.began.elapsed().as_micros() as u64 + 1
+        // In a model time stands still: what happens must depend on nothing but the order of steps.
+        if cfg!(cenote_loom) { 1 } else { self.began.elapsed().as_micros() as u64 + 1 }
     }
 
     pub(crate) fn growth(&self) -> MutexGuard<'_, Growth<L>> {
@@ -264,6 +266,9 @@ impl<L: Language> Inner<L> {
 
     /// Grants the room there is to those who wait. Cheap when nobody does.
     pub(crate) fn grant(&self) {
+        // Who frees room publishes it and comes here; who waits has joined and comes here. Behind this at least one of them
+        // sees what the other did before.
+        fence(Ordering::SeqCst);
         if self.waiters.present() == 0 {
             return;
         }

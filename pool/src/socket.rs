@@ -35,6 +35,8 @@ pub(crate) enum Socket {
     Tcp(TcpStream),
     Unix(UnixStream),
     Tls(Box<TlsSocket>),
+    #[cfg(cenote_loom)]
+    Model(crate::model::Line),
 }
 
 /// A connected socket that no runtime watches: what an idle connection is kept as.
@@ -59,6 +61,8 @@ impl Socket {
         match self {
             Socket::Tcp(stream) => stream.peer_addr().ok(),
             Socket::Unix(_) | Socket::Tls(_) => None,
+            #[cfg(cenote_loom)]
+            Socket::Model(_) => None,
         }
     }
 
@@ -69,6 +73,8 @@ impl Socket {
             Socket::Tcp(stream) => pin!(stream.read_buf(buffer)).poll(cx),
             Socket::Unix(stream) => pin!(stream.read_buf(buffer)).poll(cx),
             Socket::Tls(stream) => stream.poll_read(cx, buffer),
+            #[cfg(cenote_loom)]
+            Socket::Model(line) => line.poll_read(cx, buffer),
         }
     }
 
@@ -78,6 +84,8 @@ impl Socket {
             Socket::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
             Socket::Unix(stream) => Pin::new(stream).poll_write(cx, bytes),
             Socket::Tls(stream) => stream.poll_write(cx, bytes),
+            #[cfg(cenote_loom)]
+            Socket::Model(line) => line.poll_write(cx, bytes),
         }
     }
 
@@ -88,6 +96,8 @@ impl Socket {
             Socket::Tcp(stream) => stream.try_write(bytes),
             Socket::Unix(stream) => stream.try_write(bytes),
             Socket::Tls(stream) => return stream.try_write(bytes),
+            #[cfg(cenote_loom)]
+            Socket::Model(_) => return,
         };
     }
 
@@ -97,6 +107,8 @@ impl Socket {
             Socket::Tcp(stream) => stream.try_read_buf(buffer),
             Socket::Unix(stream) => stream.try_read_buf(buffer),
             Socket::Tls(stream) => stream.try_read(buffer),
+            #[cfg(cenote_loom)]
+            Socket::Model(line) => line.try_read(buffer),
         }
     }
 
@@ -106,6 +118,8 @@ impl Socket {
             Socket::Tcp(stream) => SockRef::from(stream),
             Socket::Unix(stream) => SockRef::from(stream),
             Socket::Tls(stream) => return stream.has_input(),
+            #[cfg(cenote_loom)]
+            Socket::Model(line) => return line.has_input(),
         };
         reference.peek(&mut [std::mem::MaybeUninit::uninit()]).is_ok()
     }
@@ -116,6 +130,8 @@ impl Socket {
             Socket::Tcp(_) => cfg!(target_os = "linux"),
             Socket::Unix(_) => false,
             Socket::Tls(stream) => stream.has_low_water(),
+            #[cfg(cenote_loom)]
+            Socket::Model(_) => false,
         }
     }
 
@@ -139,6 +155,8 @@ impl Socket {
             Socket::Tcp(stream) => stream.into_std().map(ParkedSocket::Tcp),
             Socket::Unix(stream) => stream.into_std().map(ParkedSocket::Unix),
             Socket::Tls(stream) => stream.park().map(|parked| ParkedSocket::Tls(Box::new(parked))),
+            #[cfg(cenote_loom)]
+            Socket::Model(_) => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 }

@@ -22,6 +22,8 @@ impl Tenant {
 #[derive(Debug)]
 pub(crate) struct Tenancy {
     pub(crate) tenant: Tenant,
+    /// The lease was dropped: handles of it that are still there queue nothing any more.
+    pub(crate) ended: bool,
     /// What goes in front of the next statement, and is answered before it.
     lead: Vec<Box<[u8]>>,
     /// A part of the lead was queued and the rest was not: it is meant for the transaction that comes next.
@@ -77,6 +79,7 @@ impl Tenancy {
     pub(crate) fn new(tenant: Tenant) -> Tenancy {
         Tenancy {
             tenant,
+            ended: false,
             lead: Vec::new(),
             lead_is_torn: false,
             lead_keys: Vec::new(),

@@ -5,13 +5,14 @@
 //! dropped, a deadline) leaves the queue and hands an unused grant on.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::oneshot;
 
 use crate::error::Failure;
+use crate::sync::{AtomicUsize, Mutex, MutexGuard};
 
 type Verdict = Result<(), Failure>;
 
