@@ -398,7 +398,7 @@ impl Front {
             effect.refuse_in_transaction(Reason::Transaction("SET autocommit"));
         }
         let begins = |with: &&str| name.get(..with.len()).is_some_and(|front| is(front, with));
-        effect.outdates_prepared |= PARSED_WITH.iter().any(|with| begins(with));
+        effect.outdates_prepared |= PARSED_WITH.iter().any(begins);
     }
 }
 

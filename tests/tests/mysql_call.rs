@@ -203,8 +203,8 @@ async fn a_canceller_stops_what_runs_and_nothing_that_comes_later(server: Server
             assert_eq!(row.get::<_, i64>(0).unwrap(), number);
         }
         drop(lease);
-        assert!(!canceller.cancel().await.unwrap(), "it is not his any more");
         wait_until("it is back", async || pool.stats().leases.is_empty()).await;
+        assert!(!canceller.cancel().await.unwrap(), "it is not his any more");
     }
     assert_eq!(pool.query("select id from item", &[]).await.unwrap().len(), 1);
     assert_eq!(pool.stats().connections_lost, 0);
