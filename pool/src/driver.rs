@@ -385,7 +385,7 @@ impl<L: Language> Driver<L> {
             shared.prepared.settle(id, handle, &mut self.wake);
         }
         if self.leased {
-            shared.tenancy.settled = self.settled;
+            shared.tenancy.answered(count, self.settled);
             let mut queued = false;
             if count > 0 && (says_state || self.settled) {
                 shared.tenancy.asked = false;

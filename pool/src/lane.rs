@@ -556,7 +556,7 @@ impl Shared {
             return Err(Refusal::NoTransaction);
         }
         let admitted = match self.pipeline.admits() {
-            Ok(()) if tenancy.one_at_a_time && depth > 0 => Err(Refusal::Full),
+            Ok(()) if tenancy.keeps_back(depth) => Err(Refusal::Full),
             admitted => admitted,
         };
         if admitted == Err(Refusal::Full) {

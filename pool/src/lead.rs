@@ -17,6 +17,10 @@ impl Shared {
     /// What goes in front of a lease's next statement. Where it is answered by itself, it is queued here.
     pub(crate) fn take_lead<L: Language>(&mut self, now_us: impl Fn() -> u64) -> Vec<Box<[u8]>> {
         let lead = self.tenancy.take_lead();
+        if lead.is_empty() {
+            return lead;
+        }
+        self.tenancy.await_beginning(self.pipeline.depth());
         if !L::LEAD_HAS_OWN_REPLY {
             return lead;
         }

@@ -125,6 +125,9 @@ where
         let until = next_depth.saturating_add(limits.pack_depth).min(limits.depth_soft);
         return Some(Choice { index, followers: until.saturating_sub(view.depth + 1), stalled: false });
     }
+    // One that stands still is no better for having little in flight, as long as any other admits.
+    let any_fresh = best.is_some();
+    let admits = |view: &View| admits(view) && !(any_fresh && view.is_stalled(limits));
     let (index, view) = better_of_two(lanes, admits, best.map(|(index, _)| index), random())?;
     Some(Choice { index, followers: 0, stalled: view.is_stalled(limits) })
 }
@@ -245,6 +248,16 @@ mod tests {
         assert_eq!(followers(&[20, 30, 40]), Some(17), "until it is deeper than the next by the pack depth");
         assert_eq!(followers(&[30, 20, 40]), Some(17), "in whatever order they stand");
         assert_eq!(followers(&[20, 20]), Some(7));
+    }
+
+    #[test]
+    fn a_lane_that_stands_still_is_not_taken_while_a_deep_one_admits() {
+        let still = View { depth: 3, oldest_age_us: 500_000, ..OWN };
+        // What a new connection's first statement says of the others.
+        let deep = View { depth: 100, service_us: 20_000, ..OWN };
+        for random in (0..200_u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15)) {
+            assert_ne!(chosen(&[still, deep, deep], random), Some(0), "random {random:#x}");
+        }
     }
 
     #[test]

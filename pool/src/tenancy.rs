@@ -34,6 +34,8 @@ pub(crate) struct Tenancy {
     transaction: Option<Begun>,
     /// No statement is queued before the last one is answered.
     pub(crate) one_at_a_time: bool,
+    /// Replies until it is known whether the transaction has begun.
+    awaited: usize,
     /// What undoes something, and is sent when nothing else is in flight.
     owed: VecDeque<Box<[u8]>>,
     /// The server's last word: no transaction is open.
@@ -85,6 +87,7 @@ impl Tenancy {
             lead_keys: Vec::new(),
             transaction: None,
             one_at_a_time: false,
+            awaited: 0,
             owed: VecDeque::new(),
             settled: true,
             changed: false,
@@ -125,6 +128,23 @@ impl Tenancy {
         }
         self.lead_is_torn = false;
         std::mem::take(&mut self.lead)
+    }
+
+    /// The beginning of the transaction is queued behind so many statements, with what it leads.
+    pub(crate) fn await_beginning(&mut self, in_flight: usize) {
+        self.awaited = in_flight + 1;
+    }
+
+    /// So many statements were answered.
+    pub(crate) fn answered(&mut self, count: usize, settled: bool) {
+        self.awaited = self.awaited.saturating_sub(count);
+        self.settled = settled;
+    }
+
+    /// Whether nothing more is queued before something is answered: behind the beginning of a transaction that fails the
+    /// server would run it outside of any.
+    pub(crate) fn keeps_back(&self, in_flight: usize) -> bool {
+        in_flight > 0 && (self.one_at_a_time || self.awaited > 0)
     }
 
     /// How much of the lead is not queued yet.
@@ -297,6 +317,19 @@ mod tests {
         assert!(!tenancy.has_lost_its_transaction(0));
         assert_eq!(tenancy.take_lead_part(), Some(b"begin"[..].into()));
         assert!(tenancy.has_begun() && tenancy.has_lost_its_transaction(0));
+    }
+
+    #[test]
+    fn nothing_follows_the_beginning_of_a_transaction_before_that_is_answered() {
+        let mut tenancy = Tenancy::new(Tenant(1));
+        tenancy.begin(vec![b"begin"[..].into()], false);
+        assert!(!tenancy.keeps_back(2), "what leads is queued behind what is abandoned");
+        tenancy.take_lead();
+        tenancy.await_beginning(2);
+        tenancy.answered(2, false);
+        assert!(tenancy.keeps_back(1), "that was said of the statements before");
+        tenancy.answered(1, false);
+        assert!(!tenancy.keeps_back(1));
     }
 
     #[test]

@@ -135,9 +135,10 @@ impl<T> Future for Query<'_, T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<T, Error>> {
         let query = self.get_mut();
         let span = query.span.clone();
-        let entered = span.enter();
-        let polled = query.advance(cx);
-        drop(entered);
+        let polled = {
+            let _entered = span.enter();
+            query.advance(cx)
+        };
         if let Poll::Ready(result) = &polled {
             span.end(result, Error::without_values);
         }

@@ -5,7 +5,7 @@ use std::future::{Future, poll_fn};
 use std::panic::Location;
 
 use bytes::BytesMut;
-use cenote_pool::{Failure, Flight};
+use cenote_pool::Flight;
 
 use crate::error::Error;
 use crate::lease::{Canceller, Lease};
@@ -200,14 +200,11 @@ impl<'a> Transaction<'a> {
             let name = self.savepoint_name();
             return self.end_by(&[format!("release savepoint {name}")]).await.map(|_| ());
         }
-        let lost = self.lease().machine().has_lost_its_transaction();
-        if !self.begun() {
+        if !self.lease().machine().has_begun() {
             // Whatever was to be done could not even be sent if the connection is gone.
             return self.lease().machine().loss().map_or(Ok(()), |failure| Err(failure.into()));
         }
-        if lost {
-            return Err(Failure::NoTransaction.into());
-        }
+        // It is not sent before it is known that the transaction has begun, nor if the server has ended it.
         match self.end_by(&["commit".to_owned()]).await?.as_slice() {
             b"COMMIT" => Ok(()),
             _ => Err(Error::caller(
@@ -285,7 +282,14 @@ impl<'a> Transaction<'a> {
             Held::Owned(lease) => lease,
             Held::Lent(lease) => lease,
         };
-        control(lease.session(), statements, || self.ended = true).await
+        let (depth, begun, ended) = (self.depth, self.begun, &mut self.ended);
+        let queued = || {
+            if depth == 0 && !begun && !*ended {
+                lease.machine().end();
+            }
+            *ended = true;
+        };
+        control(lease.session(), statements, queued).await
     }
 }
 

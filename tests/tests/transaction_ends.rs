@@ -100,6 +100,13 @@ async fn when_the_begin_fails_nothing_runs() {
         assert!(!error.is_network(), "{error}");
         tx.execute(INSERT, &[&5]).await.expect_err("there is no transaction");
         tx.commit().await.expect_err("there was no transaction");
+        let tx = pool.begin().await.unwrap();
+        let at_once = tokio::join!(tx.execute(INSERT, &[&6]), tx.execute(INSERT, &[&7]), tx.execute(INSERT, &[&8]));
+        assert!(at_once.0.is_err() && at_once.1.is_err() && at_once.2.is_err(), "{at_once:?}");
+        drop(tx);
+        let tx = pool.begin().await.unwrap();
+        abandon(&tx, 9).await;
+        tx.commit().await.expect_err("nobody has heard that it had begun");
         let mut lease = pool.lease().await.unwrap();
         let tx = lease.begin();
         tx.execute(INSERT, &[&4]).await.unwrap_err();
