@@ -1,7 +1,7 @@
 //! The pool: lanes over one budget of connections, and the way of a statement through them.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ use crate::limits::PoolLimits;
 use crate::lookup::Lookup;
 use crate::route;
 use crate::stats::{PoolCounters, PoolStats};
-use crate::sync::{Mutex, MutexGuard, fence};
+use crate::sync::{AtomicBool, Mutex, MutexGuard, fence};
 use crate::tenancy::Tenant;
 use crate::waiters::Waiters;
 

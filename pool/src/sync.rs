@@ -2,7 +2,8 @@
 //! protocols are model-checked (`--cfg cenote_loom`, see `model.rs`).
 //!
 //! Counters, what merely helps to choose a lane, and what is made once for the whole process need no model and stay with the
-//! standard library. So does `Arc`: nothing is ordered by a reference count here.
+//! standard library. So does `Arc`: nothing is ordered by a reference count here. But what a model is about has to
+//! come from here: loom tries another order of two steps only where it has seen that they touch the same thing.
 
 #[cfg(cenote_loom)]
 pub(crate) use loom::sync::{

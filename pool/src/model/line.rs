@@ -1,12 +1,13 @@
-//! A connection, and the server at its other end. What the kernel does is one step here: loom does not look into it.
+//! A connection, and the server at its other end. What the kernel does is one step here.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
+use loom::sync::{Mutex, MutexGuard};
 
 #[derive(Debug, Default)]
 struct State {

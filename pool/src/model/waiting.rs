@@ -90,7 +90,7 @@ fn room_is_granted_to_whoever_waits_for_it() {
 
 #[test]
 fn who_waits_is_told_when_the_pool_is_closed() {
-    check(2, || {
+    check(1, || {
         let (world, driver) = World::new(1, 8);
         let first = queue(&world.lane, b'a');
         let driver = world.start_prompt(driver);
