@@ -158,7 +158,8 @@ where
 {
     let admitted = lanes.enumerate().filter(|(_, view)| view.open && view.depth < limits.in_flight_max);
     let free = admitted.clone().filter(|(_, view)| !view.is_stalled(limits)).count();
-    let taken = admitted.clone().count() - free;
+    // Lanes fill up and become free while they are looked at.
+    let taken = admitted.clone().count().saturating_sub(free);
     let may_take_free = free > 1 || taken == 0;
     admitted
         .filter(|(_, view)| may_take_free || view.is_stalled(limits))
