@@ -225,7 +225,7 @@ mod tests {
     fn each_counter_is_told_under_its_name() {
         // Each with a number of its own, so that none stands for another.
         let mut stats = PoolStats::default();
-        let fields: [(&str, &mut u64); 22] = [
+        let fields: [(&str, &mut u64); 24] = [
             ("replies", &mut stats.replies),
             ("turns", &mut stats.turns),
             ("writes", &mut stats.writes),
@@ -235,6 +235,8 @@ mod tests {
             ("connects", &mut stats.connects),
             ("connect_failures", &mut stats.connect_failures),
             ("connections_lost", &mut stats.connections_lost),
+            ("connections_retired", &mut stats.connections_retired),
+            ("hosts_left", &mut stats.hosts_left),
             ("quarantines", &mut stats.quarantines),
             ("resubmits", &mut stats.resubmits),
             ("repeats", &mut stats.repeats),
@@ -257,7 +259,7 @@ mod tests {
         }
         let page = page_of(&stats);
         lines.iter().for_each(|line| has_line(&page, line));
-        assert_eq!(page.matches("counter\n").count(), 22, "one is not looked at here\n{page}");
+        assert_eq!(page.matches("counter\n").count(), 24, "one is not looked at here\n{page}");
     }
 
     #[test]

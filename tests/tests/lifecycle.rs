@@ -408,7 +408,7 @@ async fn after_an_outage_connections_come_one_at_a_time_until_the_first_answer()
 async fn a_lease_is_left_alone_until_it_is_back() {
     let admin = Admin::connect().await;
     let pool = open(settings("leased").pool_size(3).max_lifetime(Duration::from_millis(300)));
-    let mut transaction = must_end("a transaction", pool.begin()).await.expect("it begins");
+    let transaction = must_end("a transaction", pool.begin()).await.expect("it begins");
     let row = transaction.query_one("select pg_backend_pid()", &[]).await.expect("it runs");
     let pid: i32 = row.get(0).unwrap();
     works(&pool).await;
@@ -431,7 +431,7 @@ async fn a_transaction_for_reading_is_no_reason_to_leave_a_server() {
     let role = Role::create().await;
     let pool = open(settings("for_reading").user(&role.name).password("reads").pool_size(2));
     let reads = TransactionOptions::new().read_only(true);
-    let mut transaction = pool.begin_with(reads).await.expect("it begins");
+    let transaction = pool.begin_with(reads).await.expect("it begins");
     let error = transaction.execute(&role.insert(), &[&1]).await.expect_err("it is for reading");
     assert_eq!(error.code(), Some(SqlState::READ_ONLY_SQL_TRANSACTION), "{error}");
     transaction.rollback().await.expect("it is rolled back");
@@ -439,7 +439,7 @@ async fn a_transaction_for_reading_is_no_reason_to_leave_a_server() {
     pool.close(AMPLE).await;
     role.may_write(false).await;
     let pool = open(settings("for_writing").user(&role.name).password("reads").pool_size(2));
-    let mut transaction = pool.begin().await.expect("it begins");
+    let transaction = pool.begin().await.expect("it begins");
     let error = transaction.execute(&role.insert(), &[&1]).await.expect_err("it may only read");
     assert_eq!(error.code(), Some(SqlState::READ_ONLY_SQL_TRANSACTION), "{error}");
     transaction.rollback().await.expect("it is rolled back");
