@@ -246,7 +246,8 @@ impl Pool {
             ErrorCode::UNKNOWN_STATEMENT | ErrorCode::NEED_REPREPARE => match statement.id() {
                 Some(id) => {
                     answered.forget_prepared(id);
-                    true
+                    // A procedure may have said it, after it had done something.
+                    statement.effect.is_none()
                 }
                 // Sent as text: then it is something that ran which says so.
                 None => false,

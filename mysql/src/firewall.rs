@@ -292,6 +292,7 @@ struct Front {
     makes: bool,
     drops: bool,
     sets: bool,
+    begins: bool,
     shows: bool,
     flushes: bool,
     analyzes: bool,
@@ -346,6 +347,8 @@ impl Front {
     fn lead(&mut self, word: &[u8], effect: &mut Effect) {
         if let Some((_, reason)) = find(word, KEYWORDS) {
             effect.refuse_shared(*reason);
+            // What XA has prepared outlasts its transaction.
+            effect.changes_session |= is(word, "xa");
         }
         if let Some((_, keyword)) = find(word, COMMITTING_KEYWORDS) {
             effect.refuse_in_transaction(Reason::Commits(keyword));
@@ -355,9 +358,10 @@ impl Front {
         self.makes |= creates || self.drops;
         self.analyzes |= is(word, "analyze");
         self.sets |= is(word, "set");
+        self.begins |= is(word, "begin");
         // It names tables of the default database that was when it was prepared.
         effect.outdates_prepared |= is(word, "use");
-        self.second |= self.makes || self.analyzes || self.sets;
+        self.second |= self.makes || self.analyzes || self.sets || self.begins;
         self.before_body = creates && self.begun;
         self.shows |= is(word, "show");
         self.flushes |= is(word, "flush");
@@ -379,6 +383,8 @@ impl Front {
         if self.drops && any(word, &["database", "schema"]) {
             effect.changes_session = true;
         }
+        // MariaDB's BEGIN NOT ATOMIC holds any statements.
+        effect.changes_session |= self.begins && is(word, "not");
         effect.spoils_session |= self.sets && any(word, KEPT_BY_RESET);
         if self.analyzes && any(word, ANALYZED_TABLES) {
             effect.refuse_in_transaction(Reason::Commits("ANALYZE TABLE"));

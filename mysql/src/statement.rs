@@ -111,7 +111,9 @@ impl Pool {
                 }
                 Lookup::Wait(waiting) => {
                     if let Some(lesson) = self.wait_for_lesson(waiting, sql, signature).await {
-                        return lesson.map(|statement| (statement, Flight::default()));
+                        let statement = lesson?;
+                        self.admit(statement.effect)?;
+                        return Ok((statement, Flight::default()));
                     }
                 }
             }

@@ -215,7 +215,8 @@ impl<'a> Transaction<'a> {
             return self.end_by(&release).await;
         }
         if !self.lease().machine().has_begun() {
-            return Ok(());
+            // Whatever was to be done could not even be sent if the connection is gone.
+            return self.lease().machine().loss().map_or(Ok(()), |failure| Err(failure.into()));
         }
         // It waits for what is in flight, and is not sent if the server has ended the transaction with that.
         self.end_by("COMMIT").await

@@ -59,7 +59,7 @@ impl<L: Language> Canceller<L> {
     ///
     /// When the server could not be told.
     pub async fn cancel(&self) -> Result<bool, Failure> {
-        let Some(request) = Request::begin(&self.pool, &self.lane, self.tenant) else { return Ok(false) };
+        let Some(request) = Request::begin(&self.pool, &self.lane, self.tenant, false) else { return Ok(false) };
         // A task of our own: a caller who vanishes must not leave a request behind of which nobody knows where it is.
         let Some(runtime) = home::background() else { return Ok(false) };
         match runtime.spawn(request.send()).await {
@@ -74,23 +74,31 @@ pub(crate) struct Request<L: Language> {
     pool: Arc<Inner<L>>,
     lane: Arc<Lane<L>>,
     cancellation: Arc<Cancellation>,
+    /// The server has heard of it. Until then it may be anywhere, and hit whoever has the connection when it arrives.
+    heard: bool,
 }
 
 impl<L: Language> Request<L> {
-    /// `None`: nothing of this tenant runs, or it cannot be stopped.
-    pub(crate) fn begin(pool: &Arc<Inner<L>>, lane: &Arc<Lane<L>>, tenant: Tenant) -> Option<Request<L>> {
+    /// `None`: nothing of this tenant runs, or it cannot be stopped. A lease that is over is stopped by whoever restores it,
+    /// and by nobody else.
+    pub(crate) fn begin(
+        pool: &Arc<Inner<L>>,
+        lane: &Arc<Lane<L>>,
+        tenant: Tenant,
+        restoring: bool,
+    ) -> Option<Request<L>> {
         let cancellation = lane.cancellation.clone()?;
         let mut shared = lane.lock();
-        if shared.tenancy.tenant != tenant || shared.pipeline.depth() == 0 {
+        if shared.tenancy.tenant != tenant || shared.pipeline.depth() == 0 || (shared.tenancy.ended && !restoring) {
             return None;
         }
         shared.tenancy.disturbed = true;
         shared.tenancy.cancels += 1;
         pool.counters.cancels.add(1);
-        Some(Request { pool: Arc::clone(pool), lane: Arc::clone(lane), cancellation })
+        Some(Request { pool: Arc::clone(pool), lane: Arc::clone(lane), cancellation, heard: false })
     }
 
-    pub(crate) async fn send(self) -> Result<(), Failure> {
+    pub(crate) async fn send(mut self) -> Result<(), Failure> {
         let timeout = self.pool.limits.connect_timeout;
         let sent = match L::cancel_statement(&self.cancellation.key) {
             Some(message) => within(timeout, self.send_statement(&message)).await,
@@ -100,9 +108,11 @@ impl<L: Language> Request<L> {
                 within(timeout, sent).await.map(|sent| sent.map_err(failure))
             }
         };
-        sent.unwrap_or_else(|| {
+        let sent = sent.unwrap_or_else(|| {
             Err(Failure::NotCancelled(Arc::new(self.failure(crate::error::ConnectCause::TimedOut(timeout)))))
-        })
+        });
+        self.heard = sent.is_ok();
+        sent
     }
 
     fn failure(&self, cause: crate::error::ConnectCause) -> crate::error::ConnectFailure {
@@ -115,7 +125,16 @@ impl<L: Language> Request<L> {
             out.extend_from_slice(message);
             Ok::<(), Failure>(())
         };
-        if !self.pool.lanes.load().is_empty()
+        let lanes = self.pool.lanes.load_full();
+        // By another server's count the number is somebody else's.
+        let peer = |lane: &Arc<Lane<L>>| lane.cancellation.as_ref().and_then(|cancellation| cancellation.peer);
+        if lanes.iter().any(|lane| peer(lane) != self.cancellation.peer) {
+            let cause = crate::error::ConnectCause::Io(Arc::new(std::io::Error::other(
+                "the pool's connections lead to several servers",
+            )));
+            return Err(Failure::NotCancelled(Arc::new(self.failure(cause))));
+        }
+        if !lanes.is_empty()
             && let Some(pool) = Pool::join(Arc::clone(&self.pool))
         {
             return pool.run(&[], encode).await.map(drop);
@@ -132,7 +151,11 @@ impl<L: Language> Drop for Request<L> {
     fn drop(&mut self) {
         let mut wake = Vec::new();
         let mut shared = self.lane.lock();
-        shared.tenancy.cancels -= 1;
+        shared.tenancy.cancels = shared.tenancy.cancels.saturating_sub(1);
+        if !self.heard {
+            // The connection goes to nobody any more.
+            (shared.tenancy.changed, shared.tenancy.spoiled) = (true, true);
+        }
         shared.tenancy.wake_for_room(&mut wake);
         drop(shared);
         wake.into_iter().for_each(std::task::Waker::wake);

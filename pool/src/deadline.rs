@@ -41,7 +41,7 @@ impl Deadline {
         sleep.as_mut().poll(cx).map(|()| {
             pool.inner().counters.overdue.add(1);
             if let Some(pin) = pool.pin()
-                && let Some(request) = Request::begin(pool.inner(), &pin.lane, pin.tenant)
+                && let Some(request) = Request::begin(pool.inner(), &pin.lane, pin.tenant, false)
                 && let Some(runtime) = home::background()
             {
                 runtime.spawn(request.send());

@@ -453,6 +453,8 @@ impl<L: Language> Driver<L> {
             inbound.lost(self.lane.depth());
         }
         trace::connection_lost(self.lane.number, self.lane.depth(), &cause);
+        // From here on nobody takes it for a lane or a lease; a lease that comes back just now is not listed again.
+        self.lane.lock().killed.get_or_insert(cause.clone());
         // First out of the list, so that nobody who is woken here chooses this lane again.
         self.pool.remove_lane(&self.lane);
         let loss = Arc::new(Loss { farewell: self.farewell.take(), cause });

@@ -166,10 +166,9 @@ impl<L: Language> Inner<L> {
         growth.connecting += 1;
         self.alive.fetch_add(1, Ordering::SeqCst);
         drop(growth);
-        if let Some(lane) = from {
-            lane.drain(AfterDrain::HandOver);
-        }
-        Some(Opening { pool: Arc::clone(self), became_lane: false })
+        let opening = Opening { pool: Arc::clone(self), became_lane: false };
+        // It may have become a lease, or drain for one, since it was looked at: then there is nothing to take over.
+        from.is_none_or(|lane| lane.drain(AfterDrain::HandOver)).then_some(opening)
     }
 
     /// The failure that a caller is told at once instead of waiting: the server has just refused to log us in.

@@ -140,9 +140,16 @@ impl<L: Language> Inner<L> {
 }
 
 impl<L: Language> Lane<L> {
-    /// Stops taking statements; the driver finishes what is in flight and then does what `after_drain` says.
-    pub(crate) fn drain(&self, after_drain: AfterDrain) {
-        self.begin_to_drain(self.lock(), after_drain);
+    /// Stops taking statements; the driver finishes what is in flight and then does what `after_drain` says. `false`: it has
+    /// become a lease meanwhile, or it drains for something else already, and stays what it is.
+    pub(crate) fn drain(&self, after_drain: AfterDrain) -> bool {
+        let shared = self.lock();
+        let public = shared.tenancy.tenant == Tenant::PUBLIC;
+        let drains = public && (after_drain == AfterDrain::Close || shared.pipeline.is_open());
+        if drains {
+            self.begin_to_drain(shared, after_drain);
+        }
+        drains
     }
 
     /// Has it closed when it has finished what it has begun; not while it is leased, which its owner ends.

@@ -281,7 +281,12 @@ impl<L: Language> Lane<L> {
                     self.publish(shared);
                     return Ok(Submitted::Pending(Arc::clone(self)));
                 }
-                Readiness::Crowded => return Err(Refusal::Full),
+                Readiness::Crowded => {
+                    if tenant != Tenant::PUBLIC {
+                        shared.tenancy.wait_for_room(&waker)?;
+                    }
+                    return Err(Refusal::Full);
+                }
                 Readiness::Missing => {
                     let (id, bytes) = (*id, &**bytes);
                     return self.prepare(guard, id, bytes, waker, now_us).map(Submitted::Preparation);

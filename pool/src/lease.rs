@@ -409,7 +409,7 @@ impl<L: Language> Inner<L> {
             return;
         }
         let holder = growth.leases.remove(lane);
-        if !shared.pipeline.is_open() {
+        if !shared.pipeline.is_open() || shared.killed.is_some() {
             // Its driver ends it.
             return;
         }
@@ -459,7 +459,8 @@ impl<L: Language> Lease<L> {
         let mut shared = self.lane.lock();
         shared.forget_lead();
         shared.prepared.doubt_unconfirmed();
-        shared.tenancy.begin(lead, one_at_a_time);
+        let in_flight = shared.pipeline.depth();
+        shared.tenancy.begin(lead, one_at_a_time, in_flight);
     }
 
     /// It is a transaction for reading: that it may not write says nothing of the server.

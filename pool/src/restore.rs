@@ -58,7 +58,7 @@ async fn restore<L: Language>(pool: &Arc<Inner<L>>, lane: &Arc<Lane<L>>, tenant:
         None => {
             // A commit is not stopped.
             let ending = lane.lock().tenancy.ending;
-            if !ending && let Some(request) = Request::begin(pool, lane, tenant) {
+            if !ending && let Some(request) = Request::begin(pool, lane, tenant, true) {
                 // It ends by itself, or it has to be waited for: both show in what follows.
                 let _ = request.send().await;
             }

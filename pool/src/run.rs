@@ -24,7 +24,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 
 use crate::connect::within;
-use crate::error::Failure;
+use crate::error::{Failure, LossCause};
 use crate::lane::{Answer, Lane, Origin, Submitted};
 use crate::language::{Language, Preparation, StatementId};
 use crate::pipeline::{Outcome, Refusal};
@@ -261,7 +261,10 @@ impl<L: Language> Flight<L> {
                 self.stage = Stage::Start;
                 return None;
             }
-            Outcome::Lost { sent: true, .. } if !leased && std::mem::take(&mut self.repeats) => {
+            // Who breaks the protocol once is not asked again.
+            Outcome::Lost { sent: true, loss }
+                if !leased && !matches!(loss.cause, LossCause::Peer(_)) && std::mem::take(&mut self.repeats) =>
+            {
                 inner.counters.repeats.add(1);
                 trace::sent_again(origin.lane.number, true);
                 self.stage = Stage::Start;

@@ -103,10 +103,10 @@ impl Tenancy {
         }
     }
 
-    /// A transaction begins in front of the next statement; not if the last one was never ended, or could not be: it would
-    /// be the same one to the server.
-    pub(crate) fn begin(&mut self, lead: Vec<Box<[u8]>>, one_at_a_time: bool) {
-        self.lost |= self.has_begun();
+    /// A transaction begins in front of the next statement; not if the last one was never ended, or could not be, or one was
+    /// begun by a statement of its own: it would be the same one to the server, or would end that.
+    pub(crate) fn begin(&mut self, lead: Vec<Box<[u8]>>, one_at_a_time: bool, in_flight: usize) {
+        self.lost |= self.has_begun() || (in_flight == 0 && !self.settled);
         self.drop_lead();
         self.lead = lead;
         self.ending = false;
@@ -141,10 +141,10 @@ impl Tenancy {
         self.settled = settled;
     }
 
-    /// Whether nothing more is queued before something is answered: behind the beginning of a transaction that fails the
-    /// server would run it outside of any.
+    /// Whether nothing more is queued before something has happened: behind the beginning of a transaction that fails the
+    /// server would run it outside of any, and a request to stop a statement must not hit the next one.
     pub(crate) fn keeps_back(&self, in_flight: usize) -> bool {
-        in_flight > 0 && (self.one_at_a_time || self.awaited > 0)
+        self.cancels > 0 || (in_flight > 0 && (self.one_at_a_time || self.awaited > 0))
     }
 
     /// How much of the lead is not queued yet.
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn a_transaction_that_the_server_ended_is_noticed_before_the_next_statement() {
         let mut tenancy = Tenancy::new(Tenant(1));
-        tenancy.begin(vec![b"begin"[..].into()], false);
+        tenancy.begin(vec![b"begin"[..].into()], false, 0);
         assert!(!tenancy.has_lost_its_transaction(0), "it has not begun");
         assert_eq!(tenancy.take_lead(), [b"begin"[..].into()]);
         assert!(!tenancy.has_lost_its_transaction(1), "its beginning is not answered yet");
@@ -284,28 +284,28 @@ mod tests {
     #[test]
     fn what_could_not_be_undone_is_nobody_elses_transaction() {
         let mut tenancy = Tenancy::new(Tenant(1));
-        tenancy.begin(vec![b"begin"[..].into()], false);
+        tenancy.begin(vec![b"begin"[..].into()], false, 0);
         tenancy.take_lead();
         tenancy.settled = false;
         tenancy.lost = true;
         assert!(tenancy.end(), "it may be rolled back");
         assert!(!tenancy.has_lost_its_transaction(0));
         tenancy.lost = true;
-        tenancy.begin(vec![b"begin"[..].into()], false);
+        tenancy.begin(vec![b"begin"[..].into()], false, 0);
         assert!(tenancy.has_lost_its_transaction(0), "the rollback could not be sent");
 
         let mut tenancy = Tenancy::new(Tenant(2));
-        tenancy.begin(vec![b"begin"[..].into()], false);
+        tenancy.begin(vec![b"begin"[..].into()], false, 0);
         tenancy.take_lead();
         tenancy.settled = false;
-        tenancy.begin(vec![b"begin"[..].into()], false);
+        tenancy.begin(vec![b"begin"[..].into()], false, 0);
         assert!(tenancy.has_lost_its_transaction(0), "the first was never ended");
     }
 
     #[test]
     fn a_transaction_that_did_not_begin_as_asked_takes_nothing() {
         let mut tenancy = Tenancy::new(Tenant(1));
-        tenancy.begin(vec![b"set"[..].into(), b"begin"[..].into()], true);
+        tenancy.begin(vec![b"set"[..].into(), b"begin"[..].into()], true, 0);
         assert_eq!(tenancy.lead_parts(), 2);
         assert_eq!(tenancy.take_lead_part(), Some(b"set"[..].into()));
         assert!(!tenancy.has_begun() && tenancy.is_clean());
@@ -313,7 +313,7 @@ mod tests {
         assert!(!tenancy.is_clean(), "what was set for the next transaction is still there");
         assert!(tenancy.has_lost_its_transaction(1) && tenancy.take_lead_part().is_none());
         assert!(tenancy.end(), "whatever there is of it is rolled back");
-        tenancy.begin(vec![b"begin"[..].into()], true);
+        tenancy.begin(vec![b"begin"[..].into()], true, 0);
         assert!(!tenancy.has_lost_its_transaction(0));
         assert_eq!(tenancy.take_lead_part(), Some(b"begin"[..].into()));
         assert!(tenancy.has_begun() && tenancy.has_lost_its_transaction(0));
@@ -322,7 +322,7 @@ mod tests {
     #[test]
     fn nothing_follows_the_beginning_of_a_transaction_before_that_is_answered() {
         let mut tenancy = Tenancy::new(Tenant(1));
-        tenancy.begin(vec![b"begin"[..].into()], false);
+        tenancy.begin(vec![b"begin"[..].into()], false, 0);
         assert!(!tenancy.keeps_back(2), "what leads is queued behind what is abandoned");
         tenancy.take_lead();
         tenancy.await_beginning(2);
@@ -335,7 +335,7 @@ mod tests {
     #[test]
     fn a_transaction_without_a_statement_never_was() {
         let mut tenancy = Tenancy::new(Tenant(1));
-        tenancy.begin(vec![b"begin"[..].into()], true);
+        tenancy.begin(vec![b"begin"[..].into()], true, 0);
         assert!(!tenancy.end());
         assert!(tenancy.take_lead().is_empty() && tenancy.is_clean() && !tenancy.one_at_a_time);
     }

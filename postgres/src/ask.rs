@@ -165,6 +165,13 @@ impl<T> Query<'_, T> {
                     let encode = |out: &mut _| frontend::execute_and_sync(&statement.template, ask.parameters, out);
                     let polled = flight.poll(cx, ask.pool.machine(), &[&statement.preparation], &encode);
                     let Poll::Ready(answered) = polled else { return Poll::Pending };
+                    if let Err(error) = &answered
+                        && error.is_conversion()
+                    {
+                        // Nothing was sent. Perhaps its parameters are of other types by now.
+                        ask.stage = ask.unusual(None);
+                        continue;
+                    }
                     let (answered, stage) = (answered?, mem::replace(&mut ask.stage, Stage::Done));
                     let Stage::Known { statement, .. } = stage else { continue };
                     if !answered.failed && !reply::may_describe(&answered.reply) {
@@ -194,14 +201,33 @@ impl Pool {
         mut answered: Option<(Arc<Statement>, Answered<Postgres>)>,
     ) -> Result<Asked, Error> {
         let mut healed = false;
+        let mut learned_anew = None;
         loop {
             let (statement, answered) = match answered.take() {
                 Some(answered) => answered,
                 None => {
-                    let statement = self.statement(sql, &[]).await?;
+                    let statement = match &learned_anew {
+                        Some(statement) => Arc::clone(statement),
+                        None => self.statement(sql, &[]).await?,
+                    };
                     let encode = |out: &mut _| frontend::execute_and_sync(&statement.template, parameters, out);
                     let flight = Flight::default().idempotent(idempotent);
-                    let answered = self.machine().run_flight(flight, &[&statement.preparation], encode).await?;
+                    let answered = match self.machine().run_flight(flight, &[&statement.preparation], encode).await {
+                        Err(error) if error.is_conversion() && learned_anew.is_none() => {
+                            // The same text may mean another table here, or its table has changed: asked anew, but not for
+                            // a value that is simply wrong.
+                            let anew = self.learn(sql, &[]).await?;
+                            if anew.template.types() == statement.template.types() {
+                                return Err(error);
+                            }
+                            if !self.is_leased() {
+                                self.unlearn(sql, &[], &statement);
+                            }
+                            learned_anew = Some(Arc::new(anew));
+                            continue;
+                        }
+                        answered => answered?,
+                    };
                     (statement, answered)
                 }
             };

@@ -74,6 +74,11 @@ impl Error {
         Error::new(Kind::Conversion { what: format!("column {name:?}"), source: source.into() })
     }
 
+    /// A value is not of the type that was expected.
+    pub(crate) fn is_conversion(&self) -> bool {
+        matches!(self.0.kind, Kind::Conversion { .. })
+    }
+
     pub(crate) fn in_batch(self, index: usize) -> Error {
         let after_running = self.0.after_running;
         Error(Arc::new(Inner { kind: self.0.kind.clone(), batch_index: Some(index), after_running }))

@@ -71,7 +71,10 @@ const KEYWORDS: &[(&str, Effect)] = &[
 ];
 
 /// Behind SET these mean the transaction, not the session.
-const SET_WITHIN_TRANSACTION: &[&str] = &["local", "transaction", "constraints"];
+const SET_WITHIN_TRANSACTION: &[&str] = &["transaction", "constraints"];
+
+/// It may change what names mean: what was prepared before it, or is prepared behind it, is not what it would be without.
+pub(crate) const SET_LOCAL: &str = "SET LOCAL";
 
 /// Functions that hold something for the session.
 const FUNCTIONS: &[&str] = &[
@@ -117,6 +120,7 @@ pub(crate) fn classify(sql: &str) -> Effect {
         let second = words.next().unwrap_or_default();
         let is = |word: &str| second.eq_ignore_ascii_case(word.as_bytes());
         return match keyword {
+            "set" if is("local") => Effect::WithinTransaction(SET_LOCAL),
             "set" if SET_WITHIN_TRANSACTION.iter().any(|word| is(word)) => Effect::WithinTransaction("SET"),
             "prepare" if is("transaction") => Effect::Transaction("PREPARE TRANSACTION"),
             _ => effect,
@@ -125,9 +129,18 @@ pub(crate) fn classify(sql: &str) -> Effect {
     let explains = first.eq_ignore_ascii_case(b"explain");
     // Behind these TEMP makes something of the session's own.
     let mut makes = first.eq_ignore_ascii_case(b"create");
+    let mut updates = first.eq_ignore_ascii_case(b"update");
     let mut previous = first;
     for word in words {
         let is = |other: &str| word.eq_ignore_ascii_case(other.as_bytes());
+        updates |= is("update");
+        // The schema of temporary objects, and the view by which settings are set.
+        if word.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"pg_temp")) {
+            return Effect::Session("pg_temp", Change::Reset);
+        }
+        if updates && is("pg_settings") {
+            return Effect::Session("an update of pg_settings", Change::Reset);
+        }
         if makes && (is("temp") || is("temporary")) {
             return Effect::Session("a temporary object", Change::Reset);
         }
@@ -157,16 +170,26 @@ impl<'a> Iterator for Words<'a> {
             let sql = self.0;
             match sql {
                 [] => return None,
-                [b'-', b'-', ..] => self.0 = after(sql, b"\n"),
+                [b'-', b'-', ..] => self.0 = after_line(sql),
                 [b'/', b'*', ..] => self.0 = after_comment(sql),
                 // E'..' alone knows the backslash; taken for a plain string it would end too early or too late.
                 [b'e' | b'E', b'\'', ..] => self.0 = after_quote(&sql[1..], true),
                 [b'\'', ..] => self.0 = after_quote(sql, false),
+                // What is escaped in it could be any name.
+                [b'u' | b'U', b'&', b'"', ..] => {
+                    self.0 = after_quote(&sql[2..], false);
+                    if sql[..sql.len() - self.0.len()].contains(&b'\\') {
+                        return Some(FUNCTIONS[0].as_bytes());
+                    }
+                }
                 [b'"', ..] => {
                     self.0 = after_quote(sql, false);
-                    // A quoted name is no keyword, but it may be a function's.
+                    // A quoted name is no keyword, but it may be a function's, or that of something in a catalogue.
                     let name = sql.get(1..(sql.len() - self.0.len()).saturating_sub(1)).unwrap_or_default();
-                    if self.0.trim_ascii_start().first() == Some(&b'(') {
+                    if after_blank(self.0).first() == Some(&b'(')
+                        || name.starts_with(b"pg_temp")
+                        || name == b"pg_settings"
+                    {
                         return Some(name);
                     }
                 }
@@ -190,6 +213,23 @@ fn is_word(byte: u8) -> bool {
 /// What follows the first `end`.
 fn after<'a>(sql: &'a [u8], end: &[u8]) -> &'a [u8] {
     sql.windows(end.len()).position(|window| window == end).map_or(&[], |at| &sql[at + end.len()..])
+}
+
+/// What follows a comment to the end of the line.
+fn after_line(sql: &[u8]) -> &[u8] {
+    sql.iter().position(|byte| matches!(byte, b'\n' | b'\r')).map_or(&[], |at| &sql[at + 1..])
+}
+
+/// What follows white space and comments.
+fn after_blank(mut sql: &[u8]) -> &[u8] {
+    loop {
+        sql = sql.trim_ascii_start();
+        match sql {
+            [b'-', b'-', ..] => sql = after_line(sql),
+            [b'/', b'*', ..] => sql = after_comment(sql),
+            _ => return sql,
+        }
+    }
 }
 
 /// What follows a comment, which may hold others.
@@ -270,6 +310,14 @@ mod tests {
             "select set_config('a.b', $1, false)",
             "lock table a",
             "declare c cursor for select 1",
+            "--x\rset search_path to a",
+            "update pg_settings set setting = '1' where name = 'work_mem'",
+            "with a as (select 1) update pg_catalog.\"pg_settings\" set setting = '1'",
+            "create table pg_temp.x(a int)",
+            "select 1 as a into \"pg_temp\".x",
+            "create view pg_temp.v as select 1",
+            "select \"set_config\"/**/('a', 'b', false)",
+            "select U&\"set\\005fconfig\"('a', 'b', false)",
         ] {
             let error = classify(sql).admit(Place::Shared).expect_err(sql);
             assert!(error.is_caller(), "{sql}");
@@ -316,6 +364,8 @@ mod tests {
             "select 1",
             "select 'begin; set x'",
             "select \"pg_advisory_lock\" from t",
+            "select * from pg_settings",
+            "select U&\"a\" from t",
             "select E'a\\' set_config', 1",
             "select $$pg_advisory_lock(1)$$, $1, $a$ $$ set_config $a$",
             "select pg_advisory_xact_lock(1)",

@@ -14,8 +14,8 @@ use crate::verbs::verbs;
 /// or a transaction after another.
 ///
 /// Statements are pipelined as those of a [`Pool`], and run in the order in which they were first polled. Dropped, it goes
-/// back to the pool: at once when the session is as it was, else when an open transaction has been rolled back and the
-/// session reset. What still runs is then cancelled, and the connection is closed if it does not end within 5 s.
+/// back to the pool: at once when no statement has changed the session, else when an open transaction has been rolled back
+/// and the session reset. What a function does behind its name is not seen: it is not reset for that alone. What still runs is then cancelled, and the connection is closed if it does not end within 5 s.
 ///
 /// ```no_run
 /// # async fn example(pool: cenote_postgres::Pool) -> Result<(), cenote_postgres::Error> {

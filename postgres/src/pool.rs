@@ -8,7 +8,7 @@ use bytes::BytesMut;
 use cenote_pool::{Answered, PoolStats, Preparation, Registry};
 
 use crate::error::Error;
-use crate::firewall::{Change, Effect, Place};
+use crate::firewall::{Change, Effect, Place, SET_LOCAL};
 use crate::language::{self, Postgres};
 use crate::server_error::Notice;
 use crate::settings::{Settings, SettingsError};
@@ -128,6 +128,7 @@ impl Pool {
         match effect {
             Effect::Session(_, change) => self.pool.changes_session(change == Change::Prepared),
             Effect::Hidden => self.pool.changes_session(false),
+            Effect::WithinTransaction(SET_LOCAL) => self.pool.changes_session(true),
             _ => {}
         }
         Ok(())

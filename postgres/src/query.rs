@@ -134,7 +134,11 @@ impl Pool {
                 }
                 Lookup::Wait(_) if self.is_leased() => Arc::new(self.learn(sql, &types).await?),
                 Lookup::Wait(waiting) => match self.wait_for_lesson(waiting, sql, &types).await {
-                    Some(lesson) => lesson?,
+                    Some(lesson) => {
+                        let statement = lesson?;
+                        self.admit(statement.effect)?;
+                        statement
+                    }
                     None => continue,
                 },
                 Lookup::Learn(learning) => {

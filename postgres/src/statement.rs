@@ -67,7 +67,9 @@ impl Pool {
                 }
                 Lookup::Wait(waiting) => {
                     if let Some(lesson) = self.wait_for_lesson(waiting, sql, types).await {
-                        return lesson;
+                        let statement = lesson?;
+                        self.admit(statement.effect)?;
+                        return Ok(statement);
                     }
                 }
             }

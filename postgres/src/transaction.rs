@@ -81,7 +81,7 @@ impl TransactionOptions {
 ///
 /// ```no_run
 /// # async fn example(pool: cenote_postgres::Pool) -> Result<(), cenote_postgres::Error> {
-/// let mut transfer = pool.begin().await?;
+/// let transfer = pool.begin().await?;
 /// transfer.execute("update account set balance = balance - $1 where id = $2", &[&100_i64, &1]).await?;
 /// transfer.execute("update account set balance = balance + $1 where id = $2", &[&100_i64, &2]).await?;
 /// transfer.commit().await?;
@@ -198,7 +198,13 @@ impl<'a> Transaction<'a> {
     pub async fn commit(mut self) -> Result<(), Error> {
         if self.depth > 0 {
             let name = self.savepoint_name();
-            return self.end_by(&[format!("release savepoint {name}")]).await.map(|_| ());
+            let released = self.end_by(&[format!("release savepoint {name}")]).await;
+            if let (Err(_), true) = (&released, self.ended) {
+                // A statement of it has failed: undone, the transaction around it goes on.
+                self.lease().machine().undoes();
+                self.lease().machine().send_unheard(&frontend::synced(&self.undo()));
+            }
+            return released.map(|_| ());
         }
         if !self.lease().machine().has_begun() {
             // Whatever was to be done could not even be sent if the connection is gone.

@@ -50,3 +50,26 @@ async fn what_a_dropped_lease_runs_is_stopped() {
     assert!(!runs().await, "the server goes on with what nobody waits for");
     assert_eq!((pool.stats().cancels, pool.stats().leases_restored, pool.stats().leases_closed), (1, 1, 0));
 }
+
+/// Kept beyond its lease it does nothing: not while the lease is restored, and not to whoever has the connection then.
+#[tokio::test]
+async fn a_canceller_that_is_used_too_late_hits_nobody() {
+    let pool = open(settings("cancel_late").pool_size(1));
+    for round in 0..100 {
+        let lease = pool.lease().await.unwrap();
+        lease.execute("set work_mem = '9MB'", &[]).await.unwrap();
+        let canceller = lease.canceller();
+        // Its reset is on the way from here on.
+        drop(lease);
+        let late = async {
+            for _ in 0..round % 7 {
+                tokio::task::yield_now().await;
+            }
+            canceller.cancel().await
+        };
+        let (stranger, late) = tokio::join!(pool.query("select pg_sleep(0.002)", &[]), late);
+        stranger.expect("a stranger's statement");
+        assert!(!late.unwrap(), "there is nothing of the lease to stop");
+    }
+    assert_eq!((pool.stats().cancels, pool.stats().leases_closed, pool.stats().connects), (0, 0, 1));
+}

@@ -195,6 +195,8 @@ fn who_is_refused_is_told_what_to_use() {
 fn a_lease_may_do_to_its_session_what_it_likes_and_is_reset_for_it() {
     for (sql, changes) in [
         ("begin", false),
+        ("begin not atomic set session time_zone = '+05:00'; end", true),
+        ("xa start 'a'", true),
         ("set names latin1", true),
         ("set @a = 1", true),
         ("select @a := 1", true),
