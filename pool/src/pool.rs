@@ -191,6 +191,11 @@ impl<L: Language> Pool<L> {
         self.pin().is_some_and(|pin| pin.lane.lock().tenancy.expects_transaction())
     }
 
+    /// Whether its statements go to a lease where a text may mean something else than elsewhere.
+    pub fn has_changed_names(&self) -> bool {
+        self.pin().is_some_and(|pin| pin.lane.lock().tenancy.prepared_changed)
+    }
+
     /// A lease's statement changes what may outlast the lease: it is reset when it is given back. `prepared`: as to prepared
     /// statements as well.
     pub fn changes_session(&self, prepared: bool) {

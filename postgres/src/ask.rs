@@ -167,6 +167,7 @@ impl<T> Query<'_, T> {
                     let Poll::Ready(answered) = polled else { return Poll::Pending };
                     if let Err(error) = &answered
                         && error.is_conversion()
+                        && ask.pool.is_leased()
                     {
                         // Nothing was sent. Perhaps its parameters are of other types by now.
                         ask.stage = ask.unusual(None);
@@ -213,15 +214,11 @@ impl Pool {
                     let encode = |out: &mut _| frontend::execute_and_sync(&statement.template, parameters, out);
                     let flight = Flight::default().idempotent(idempotent);
                     let answered = match self.machine().run_flight(flight, &[&statement.preparation], encode).await {
-                        Err(error) if error.is_conversion() && learned_anew.is_none() => {
-                            // The same text may mean another table here, or its table has changed: asked anew, but not for
-                            // a value that is simply wrong.
+                        Err(error) if error.is_conversion() && self.is_leased() && learned_anew.is_none() => {
+                            // The same text may mean another table in a session of its own: asked anew there.
                             let anew = self.learn(sql, &[]).await?;
                             if anew.template.types() == statement.template.types() {
                                 return Err(error);
-                            }
-                            if !self.is_leased() {
-                                self.unlearn(sql, &[], &statement);
                             }
                             learned_anew = Some(Arc::new(anew));
                             continue;

@@ -28,7 +28,8 @@ pub(crate) enum Effect {
 pub(crate) enum Change {
     /// A reset.
     Reset,
-    /// The same, and the server has forgotten prepared statements by it, or has more of them than we know.
+    /// The same, and the server has forgotten prepared statements by it, or has more of them than we know, or they mean other
+    /// tables now.
     Prepared,
 }
 
@@ -122,6 +123,9 @@ pub(crate) fn classify(sql: &str) -> Effect {
         return match keyword {
             "set" if is("local") => Effect::WithinTransaction(SET_LOCAL),
             "set" if SET_WITHIN_TRANSACTION.iter().any(|word| is(word)) => Effect::WithinTransaction("SET"),
+            "set" if is("schema") || words.chain([second]).any(|word| word.eq_ignore_ascii_case(b"search_path")) => {
+                Effect::Session("SET", Change::Prepared)
+            }
             "prepare" if is("transaction") => Effect::Transaction("PREPARE TRANSACTION"),
             _ => effect,
         };
@@ -136,13 +140,13 @@ pub(crate) fn classify(sql: &str) -> Effect {
         updates |= is("update");
         // The schema of temporary objects, and the view by which settings are set.
         if word.get(..7).is_some_and(|start| start.eq_ignore_ascii_case(b"pg_temp")) {
-            return Effect::Session("pg_temp", Change::Reset);
+            return Effect::Session("pg_temp", Change::Prepared);
         }
         if updates && is("pg_settings") {
             return Effect::Session("an update of pg_settings", Change::Reset);
         }
         if makes && (is("temp") || is("temporary")) {
-            return Effect::Session("a temporary object", Change::Reset);
+            return Effect::Session("a temporary object", Change::Prepared);
         }
         // CREATE [OR REPLACE] [GLOBAL | LOCAL] TEMP ..., which EXPLAIN ANALYZE runs, too, and SELECT ... INTO [GLOBAL |
         // LOCAL] TEMP ...; but what is inserted or merged into may be called so.

@@ -78,6 +78,10 @@ impl Pool {
 
     /// Has all know what a lease has learned, unless somebody knows it by now.
     pub(crate) fn share(&self, sql: &str, types: &[Type], statement: Statement) -> Result<Arc<Statement>, Error> {
+        if self.machine().has_changed_names() {
+            // It may mean another table there.
+            return Ok(Arc::new(statement));
+        }
         match self.language().statements.look_up(sql, &signature(types)) {
             Lookup::Learn(learning) => learning.finish(Ok(statement)),
             Lookup::Known(_) | Lookup::Wait(_) => Ok(Arc::new(statement)),

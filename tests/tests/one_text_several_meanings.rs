@@ -27,19 +27,6 @@ async fn a_temporary_table_of_other_types_spoils_nobodys_text() {
     }
 }
 
-/// A column of another type takes other values from here on, in the process that knew it before.
-#[tokio::test]
-async fn a_column_that_became_wider_takes_wider_values() {
-    let (schema, pool) = pool_with_table("wider").await;
-    let insert = "insert into narrow values ($1)";
-    pool.execute("create table narrow(a int)", &[]).await.unwrap();
-    pool.execute(insert, &[&1_i32]).await.unwrap();
-    schema.admin().await.run("alter table narrow alter a type bigint").await;
-    assert_eq!(pool.execute(insert, &[&i64::MAX]).await.expect("it is a bigint now"), 1);
-    let error = pool.execute(insert, &[&"no number"]).await.expect_err("a value that no table takes");
-    assert!(error.is_caller(), "{error}");
-}
-
 /// A schema for each tenant: the same text, another table, in transactions that follow each other on one connection.
 #[tokio::test]
 async fn a_search_path_of_a_transactions_own_is_followed() {
