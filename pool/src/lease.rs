@@ -478,13 +478,6 @@ impl<L: Language> Lease<L> {
         self.lane.lock().tenancy.end()
     }
 
-    /// Whether the transaction is over although nobody has ended it: it could not begin, or the server has ended it, or
-    /// something of it that should have been undone could not be.
-    pub fn has_lost_its_transaction(&self) -> bool {
-        let shared = self.lane.lock();
-        shared.tenancy.has_lost_its_transaction(shared.pipeline.depth())
-    }
-
     /// Whether the server has heard of the transaction: else there is nothing to commit.
     pub fn has_begun(&self) -> bool {
         self.lane.lock().tenancy.has_begun()
