@@ -6,7 +6,7 @@ use cenote_postgres::{Error, FromRow, Pool, SettingsBuilder, SqlState};
 use cenote_tests::{Admin, OwnSchema, must_end, open, wait_until};
 use futures_util::future::join_all;
 
-use crate::{everywhere, open_all};
+use super::{everywhere, open_all};
 
 /// A schema with a table of so many columns and a hundred rows.
 async fn schema_with_table(test: &str, columns: usize) -> (OwnSchema, Admin) {

@@ -4,7 +4,7 @@ use cenote_postgres::{Error, Pool};
 use cenote_tests::{OwnSchema, must_end, open, settings};
 use futures_util::future::join_all;
 
-use crate::{open_all, prepared_at_server};
+use super::{open_all, prepared_at_server};
 
 const KEPT: usize = 4;
 const TEXTS: i32 = 50;

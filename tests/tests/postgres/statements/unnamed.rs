@@ -5,7 +5,7 @@ use cenote_postgres::{Error, Pool, SqlState};
 use cenote_tests::{OwnSchema, must_end, open};
 use futures_util::future::join_all;
 
-use crate::{everywhere, open_all, prepared_at_server};
+use super::{everywhere, open_all, prepared_at_server};
 
 async fn all_verbs(pool: &Pool, number: i32) -> Result<(), Error> {
     let row = pool.query_one("select $1::int4 + 1", &[&number]).await?;

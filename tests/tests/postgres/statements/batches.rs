@@ -5,7 +5,7 @@ use cenote_postgres::{Pool, SqlState};
 use cenote_tests::{Admin, OwnSchema, must_end, open};
 use futures_util::future::join_all;
 
-use crate::open_all;
+use super::open_all;
 
 async fn schema(test: &str) -> (OwnSchema, Admin) {
     let schema = OwnSchema::create(test).await;

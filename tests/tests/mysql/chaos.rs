@@ -1,7 +1,7 @@
 //! MySQL and MariaDB by way of a bad network: replies torn anywhere, connections cut in the middle of a message or silent, bits
 //! flipped. Each caller gets his own answer or an error, each call ends once, and the pool serves on.
 //!
-//! The cases of `chaos_pool`, on the other servers.
+//! The cases of `postgres/chaos`, on the other servers.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};

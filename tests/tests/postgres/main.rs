@@ -1,0 +1,40 @@
+//! cenote on real Postgres servers and on scripted ones. One program for all, since each would hold the driver, its
+//! libraries and their debug information anew.
+
+mod cancel;
+mod chaos;
+mod collected_replies;
+mod connecting;
+mod demo;
+mod dropped_futures;
+mod full_buffers;
+mod full_lanes;
+mod harness;
+mod lease_drops;
+mod lease_waits;
+mod leases;
+mod lifecycle;
+mod login;
+mod lost_connections;
+mod one_text_several_meanings;
+mod open_and_close;
+mod own_answer;
+mod prepared_statements;
+mod repeats_and_timeouts;
+mod restart;
+mod scripted_connections;
+mod scripted_healing;
+mod scripted_replies;
+mod scripted_segments;
+mod shared_session;
+mod statements;
+mod threads;
+mod tls;
+mod tls_rogue;
+mod tls_traffic;
+mod tracing;
+mod transaction_ends;
+mod transactions;
+mod values;
+mod verbs;
+mod waiting;
