@@ -196,6 +196,13 @@ impl<L: Language> Pool<L> {
         self.pin().is_some_and(|pin| pin.lane.lock().tenancy.prepared_changed)
     }
 
+    /// A lease's statement asks for a transaction that may only read: that it may not write says nothing of the server.
+    pub fn expect_read_only(&self) {
+        if let Some(pin) = self.pin() {
+            pin.lane.lock().tenancy.read_only = true;
+        }
+    }
+
     /// A lease's statement changes what may outlast the lease: it is reset when it is given back. `prepared`: as to prepared
     /// statements as well.
     pub fn changes_session(&self, prepared: bool) {

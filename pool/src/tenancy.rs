@@ -111,7 +111,8 @@ impl Tenancy {
         self.lead = lead;
         self.ending = false;
         self.transaction = Some(Begun::NotYet);
-        self.read_only = false;
+        // What is in flight may be of one that could only read.
+        self.read_only &= in_flight > 0;
         self.one_at_a_time = one_at_a_time;
     }
 

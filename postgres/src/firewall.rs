@@ -74,6 +74,11 @@ const KEYWORDS: &[(&str, Effect)] = &[
 /// Behind SET these mean the transaction, not the session.
 const SET_WITHIN_TRANSACTION: &[&str] = &["transaction", "constraints"];
 
+/// Behind these a write is refused whatever the server takes otherwise.
+const BEGIN_READ_ONLY: &str = "BEGIN READ ONLY";
+const START_READ_ONLY: &str = "START TRANSACTION READ ONLY";
+const SET_READ_ONLY: &str = "SET TRANSACTION READ ONLY";
+
 /// It may change what names mean: what was prepared before it, or is prepared behind it, is not what it would be without.
 pub(crate) const SET_LOCAL: &str = "SET LOCAL";
 
@@ -87,6 +92,14 @@ const FUNCTIONS: &[&str] = &[
 ];
 
 impl Effect {
+    /// Whether it asks for a transaction that may only read.
+    pub(crate) fn reads_only(self) -> bool {
+        matches!(
+            self,
+            Effect::Transaction(BEGIN_READ_ONLY | START_READ_ONLY) | Effect::WithinTransaction(SET_READ_ONLY)
+        )
+    }
+
     /// Refuses what does not belong where it is to run.
     pub(crate) fn admit(self, place: Place) -> Result<(), Error> {
         match (self, place) {
@@ -120,7 +133,11 @@ pub(crate) fn classify(sql: &str) -> Effect {
     if let Some(&(keyword, effect)) = known {
         let second = words.next().unwrap_or_default();
         let is = |word: &str| second.eq_ignore_ascii_case(word.as_bytes());
+        let reads = Words(sql.as_bytes()).any(|word| word.eq_ignore_ascii_case(b"only"));
         return match keyword {
+            "begin" if reads => Effect::Transaction(BEGIN_READ_ONLY),
+            "start" if reads => Effect::Transaction(START_READ_ONLY),
+            "set" if is("transaction") && reads => Effect::WithinTransaction(SET_READ_ONLY),
             "set" if is("local") => Effect::WithinTransaction(SET_LOCAL),
             "set" if SET_WITHIN_TRANSACTION.iter().any(|word| is(word)) => Effect::WithinTransaction("SET"),
             "set" if is("schema") || words.chain([second]).any(|word| word.eq_ignore_ascii_case(b"search_path")) => {
@@ -356,7 +373,15 @@ mod tests {
             assert!(classify(sql).admit(Place::Transaction).is_ok(), "{sql}");
         }
         assert_eq!(classify("deallocate all"), Effect::Session("DEALLOCATE", Change::Prepared));
-        assert_eq!(classify("set transaction read only"), Effect::WithinTransaction("SET"));
+        assert_eq!(classify("set transaction read write"), Effect::WithinTransaction("SET"));
+        for sql in [
+            "set transaction read only",
+            "begin isolation level serializable, Read Only",
+            "start transaction read only",
+        ] {
+            assert!(classify(sql).reads_only(), "{sql}");
+        }
+        assert!(!classify("begin").reads_only() && !classify("begin read write /* only */").reads_only());
     }
 
     #[test]

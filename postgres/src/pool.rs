@@ -129,6 +129,7 @@ impl Pool {
             Effect::Session(_, change) => self.pool.changes_session(change == Change::Prepared),
             Effect::Hidden => self.pool.changes_session(false),
             Effect::WithinTransaction(SET_LOCAL) => self.pool.changes_session(true),
+            _ if effect.reads_only() => self.pool.expect_read_only(),
             _ => {}
         }
         Ok(())

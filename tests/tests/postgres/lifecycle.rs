@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cenote_pool::Resolver;
-use cenote_postgres::{Host, Pool, SqlState, TransactionOptions};
+use cenote_postgres::{Host, Lease, Pool, SqlState, TransactionOptions};
 use cenote_tests::scripted::Server;
 use cenote_tests::{
     Admin, ClosedPort, Direction, Proxy, must_end, open, postgres_url, settings, unique_name, wait_until,
@@ -444,5 +444,46 @@ async fn a_transaction_for_reading_is_no_reason_to_leave_a_server() {
     assert_eq!(error.code(), Some(SqlState::READ_ONLY_SQL_TRANSACTION), "{error}");
     transaction.rollback().await.expect("it is rolled back");
     assert_eq!(pool.stats().hosts_left, 1);
+    role.end(pool).await;
+}
+
+/// The same when it is asked for by hand, in whatever way; and none of these ways outlasts the lease.
+#[tokio::test]
+async fn what_may_only_read_by_somebodys_own_word_is_no_reason_to_leave_a_server() {
+    let role = Role::create().await;
+    let pool = open(settings("by_hand").user(&role.name).password("reads").pool_size(1));
+    let is_refused = async |lease: &Lease, way: &[&str]| {
+        let error = lease.execute(&role.insert(), &[&1]).await.expect_err("it is for reading");
+        assert_eq!(error.code(), Some(SqlState::READ_ONLY_SQL_TRANSACTION), "{way:?}: {error}");
+    };
+    let ways: [&[&str]; 8] = [
+        &["begin read only"],
+        &["start transaction isolation level serializable, read only"],
+        &["begin", "set transaction read only"],
+        &["begin", "set local transaction_read_only to on"],
+        &["begin", "select set_config('transaction_read_only', 'on', true)"],
+        &["set session characteristics as transaction read only"],
+        &["set default_transaction_read_only to on"],
+        &["begin read only", "commit and chain"],
+    ];
+    for way in ways {
+        let lease = must_end("a lease", pool.lease()).await.expect("there is one");
+        for sql in way {
+            lease.execute(sql, &[]).await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        }
+        is_refused(&lease, way).await;
+        drop(lease);
+        must_end("a write", pool.execute(&role.insert(), &[&2]))
+            .await
+            .unwrap_or_else(|error| panic!("{way:?}: {error}"));
+        assert_eq!(pool.stats().hosts_left, 0, "{way:?}");
+    }
+    let transaction = must_end("a transaction", pool.begin()).await.expect("it begins");
+    transaction.execute("set transaction read only", &[]).await.expect("it runs");
+    let error = transaction.execute(&role.insert(), &[&1]).await.expect_err("it is for reading");
+    assert_eq!(error.code(), Some(SqlState::READ_ONLY_SQL_TRANSACTION), "{error}");
+    drop(transaction);
+    must_end("a write", pool.execute(&role.insert(), &[&2])).await.expect("nothing of it is left");
+    assert_eq!((pool.stats().hosts_left, pool.stats().connects, pool.stats().leases_closed), (0, 1, 0));
     role.end(pool).await;
 }
