@@ -222,7 +222,7 @@ impl Pool {
                 heals += 1;
                 continue;
             }
-            self.note_run(statement.effect);
+            self.note_run(statement.effect, answered.failed, &answered.reply);
             return Ok((statement, answered.reply));
         }
     }

@@ -33,6 +33,8 @@ enum Kind {
     RowCount(&'static str),
     Peer(String),
     Settings(Arc<SettingsError>),
+    /// The transaction that was to be ended had ended, and the server has not said that it rolled it back.
+    EndedBefore,
     Pool { failure: Failure, farewell: Option<ServerError> },
 }
 
@@ -65,6 +67,10 @@ impl Error {
         Error::new(Kind::Conversion { what: format!("column {name:?}"), source: source.into() })
     }
 
+    pub(crate) fn ended_before() -> Error {
+        Error::new(Kind::EndedBefore)
+    }
+
     /// Whether it is true as well for others who wait for the same text, with whatever values: it speaks of the text, or
     /// there was no connection to be had and nothing was sent.
     pub(crate) fn is_shared(&self) -> bool {
@@ -87,7 +93,7 @@ impl Error {
                 matches!(failure, Failure::ReplyTooLarge { .. })
                     || matches!(self.login_failure(), Some(LoginError::Caller(_)))
             }
-            Kind::Server(_) | Kind::Peer(_) => false,
+            Kind::Server(_) | Kind::Peer(_) | Kind::EndedBefore => false,
         }
     }
 
@@ -119,9 +125,10 @@ impl Error {
     }
 
     /// The server has ended the transaction by itself; the statement was not sent. After a deadlock nothing of the
-    /// transaction is left to be undone; after a procedure that commits, what it had done stays.
+    /// transaction is left to be undone, and a rollback succeeds; after a procedure that commits, what it had done stays, which
+    /// this error says of a commit and of a rollback.
     pub fn is_transaction_lost(&self) -> bool {
-        matches!(*self.0, Kind::Pool { failure: Failure::NoTransaction, .. })
+        matches!(*self.0, Kind::Pool { failure: Failure::NoTransaction, .. } | Kind::EndedBefore)
     }
 
     /// Of a query that asks for one row: there was none, or there were more.
@@ -138,7 +145,7 @@ impl Error {
             Kind::Pool { failure: Failure::ReplyTooLarge { .. } | Failure::Overdue { .. }, .. } => Some(true),
             // What was to be told is not a statement.
             Kind::Pool { failure: Failure::NotCancelled(_), .. } => None,
-            Kind::Pool { .. } => Some(false),
+            Kind::Pool { .. } | Kind::EndedBefore => Some(false),
             _ => None,
         }
     }
@@ -205,6 +212,10 @@ impl fmt::Display for Error {
             Kind::RowCount(words) => f.write_str(words),
             Kind::Peer(words) => write!(f, "the server broke the protocol: {words}"),
             Kind::Settings(error) => error.fmt(f),
+            Kind::EndedBefore => f.write_str(
+                "the transaction had ended before: what ran in it is committed, unless the statement that ended it has rolled \
+                 it back (a procedure may do either)",
+            ),
             Kind::Pool { failure, farewell } => {
                 failure.fmt(f)?;
                 match farewell {
@@ -229,7 +240,7 @@ impl StdError for Error {
             Kind::Conversion { source, .. } => Some(&**source),
             Kind::Settings(error) => Some(&**error),
             Kind::Pool { failure, .. } => Some(failure),
-            Kind::Caller(_) | Kind::RowCount(_) | Kind::Peer(_) => None,
+            Kind::Caller(_) | Kind::RowCount(_) | Kind::Peer(_) | Kind::EndedBefore => None,
         }
     }
 }

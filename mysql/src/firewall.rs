@@ -177,6 +177,11 @@ impl Effect {
         self.outdates_prepared
     }
 
+    /// Whether it holds statements that could be any.
+    pub(crate) fn hides_statements(self) -> bool {
+        matches!(self.not_shared, Some(Reason::Hidden(_)))
+    }
+
     /// Refuses what does not belong where it is to run.
     pub(crate) fn admit(self, place: Place) -> Result<(), Error> {
         let (reason, instead) = match place {

@@ -1,7 +1,8 @@
 //! `Pool`: opened by settings, shared by the whole process.
 
 use std::future::Future;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::BytesMut;
@@ -10,7 +11,7 @@ use cenote_pool::{Answered, PoolStats, Preparation, Registry};
 use crate::error::Error;
 use crate::firewall::{Effect, Place};
 use crate::language::{self, MySql};
-use crate::reply::Session;
+use crate::reply::{self, Session};
 use crate::settings::{Settings, SettingsError};
 
 /// The MySQL and MariaDB pools of this process.
@@ -23,6 +24,8 @@ static POOLS: LazyLock<Registry<Settings, MySql>> = LazyLock::new(Registry::defa
 #[derive(Clone, Debug)]
 pub struct Pool {
     pool: cenote_pool::Pool<MySql>,
+    /// Of a lease: whether the server has said of a statement's error that the transaction is undone with it.
+    undone: Option<Arc<AtomicBool>>,
 }
 
 /// What a pool can be opened with: a URL or [`Settings`].
@@ -81,7 +84,7 @@ impl Pool {
     pub fn open(settings: impl IntoSettings) -> Result<Pool, Error> {
         let settings = settings.into_settings()?;
         let pool = POOLS.open(settings, |settings| (MySql::new(settings.clone()), language::limits(settings)));
-        Ok(Pool { pool })
+        Ok(Pool { pool, undone: None })
     }
 
     /// The settings it was opened with.
@@ -103,7 +106,7 @@ impl Pool {
 
     /// A handle whose statements go to a lease's connection.
     pub(crate) fn of_lease(pool: cenote_pool::Pool<MySql>) -> Pool {
-        Pool { pool }
+        Pool { pool, undone: Some(Arc::default()) }
     }
 
     /// Whether its statements go to a lease's connection.
@@ -140,11 +143,29 @@ impl Pool {
         self.pool.set_resolver(resolver);
     }
 
-    /// A statement has run: what was prepared while it did is outdated as well.
-    pub(crate) fn note_run(&self, effect: Effect) {
+    /// A statement has run, or failed. What was prepared while it did is outdated as well.
+    pub(crate) fn note_run(&self, effect: Effect, failed: bool, reply: &[u8]) {
         if effect.outdates_prepared() {
             self.pool.changes_session(true);
         }
+        // One that holds others may have committed before.
+        if let Some(undone) = &self.undone
+            && failed
+            && !effect.hides_statements()
+            && reply::failure(reply).is_some_and(|error| error.code().may_undo_transaction())
+        {
+            undone.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// A transaction begins: nothing of it was undone yet.
+    pub(crate) fn expect_transaction(&self) {
+        self.undone.iter().for_each(|undone| undone.store(false, Ordering::Relaxed));
+    }
+
+    /// Of a transaction that has ended: whether the server has rolled it back.
+    pub(crate) fn is_transaction_undone(&self) -> bool {
+        self.undone.as_ref().is_some_and(|undone| undone.load(Ordering::Relaxed))
     }
 
     pub(crate) fn language(&self) -> &MySql {

@@ -140,7 +140,7 @@ impl Pool {
         let max_allowed_packet = self.language().max_allowed_packet();
         frontend::check_text(sql, max_allowed_packet)?;
         let answered = self.run(&[], |out| frontend::query(sql, max_allowed_packet, out)).await?;
-        self.note_run(effect);
+        self.note_run(effect, answered.failed, &answered.reply);
         rows(self, &ArcSwapOption::empty(), Format::Text, answered.reply)
     }
 }

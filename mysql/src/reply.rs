@@ -284,6 +284,18 @@ pub(crate) fn refusal(reply: &[u8]) -> Option<ServerError> {
     Some(ServerError::parse(body))
 }
 
+/// The error in a reply that ends with one.
+#[cold]
+pub(crate) fn failure(reply: &[u8]) -> Option<ServerError> {
+    let mut reader = Reader { reply, at: 0 };
+    loop {
+        let (payload, _) = reader.next().ok()?;
+        if reader.at == reply.len() {
+            return reader.bytes(payload).strip_prefix(&[ERROR_HEADER]).map(ServerError::parse);
+        }
+    }
+}
+
 /// The number of parameters, from the reply to a preparation.
 pub(crate) fn parameters(reply: &[u8]) -> Result<u16, Error> {
     let (_, parameters) =
@@ -375,6 +387,8 @@ mod tests {
         let error = |bytes: &Bytes| collect(bytes, &known).unwrap_err();
         let interrupted = reply(1, &[b"\0\0one"], b"\xff\x25\x05#70100Query execution was interrupted");
         assert!(error(&interrupted).is_server());
+        assert_eq!(failure(&interrupted).map(|error| error.code().number()), Some(1317));
+        assert!(failure(&reply(1, &[b"\xff\0\0"], END)).is_none(), "only the last packet can be the error");
         assert!(error(&reply(1, &[], b"\xfe\0\0\x03\0\0\0")).is_caller(), "a transaction left open");
         assert!(error(&reply(1, &[], b"\xfe\0\0\0\0\0\0")).is_caller(), "autocommit off");
         assert!(error(&reply(1, &[], b"\xfe\0\0\x0a\0\0\0")).is_caller(), "several results");

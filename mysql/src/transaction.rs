@@ -95,7 +95,8 @@ impl TransactionOptions {
 /// and cannot be committed. A statement that fails otherwise has not happened, and the transaction goes on.
 ///
 /// Statements that would commit it (`CREATE`, `ALTER`, `DROP`, `TRUNCATE`, ...) are refused; those about temporary tables
-/// are not. A procedure may commit it all the same, which is noticed behind it.
+/// are not. A procedure may commit it all the same, which is noticed behind it: neither `commit` nor `rollback` is then
+/// `Ok`. (Not noticed is a procedure that commits and begins another transaction.)
 ///
 /// ```no_run
 /// # async fn example(pool: cenote_mysql::Pool) -> Result<(), cenote_mysql::Error> {
@@ -173,6 +174,7 @@ impl Pool {
 }
 
 fn begin(lease: &Lease, options: TransactionOptions) {
+    lease.session().expect_transaction();
     let lead = options.statements().into_iter().map(|statement| frontend::own_query(&statement).into());
     lease.machine().begin(lead.collect(), true);
 }
@@ -207,8 +209,9 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     ///
-    /// When the server had ended the transaction before, or refuses: nothing was done then. When the connection was lost
-    /// after the commit was sent ([`Error::was_sent`]), it is unknown whether it happened.
+    /// When the server had ended the transaction before ([`Error::is_transaction_lost`]), by rolling it back or by committing
+    /// it, which the error says; or refuses: nothing was done then. When the connection was lost after the commit was sent
+    /// ([`Error::was_sent`]), it is unknown whether it happened.
     pub async fn commit(mut self) -> Result<(), Error> {
         if self.depth > 0 {
             let release = format!("RELEASE SAVEPOINT {}", self.savepoint_name());
@@ -226,7 +229,8 @@ impl<'a> Transaction<'a> {
     ///
     /// # Errors
     ///
-    /// When the connection was lost; it is rolled back then, too.
+    /// When the transaction had ended before, and not by the server's rolling it back ([`Error::is_transaction_lost`]): what ran
+    /// in it is committed, and stays. When the connection was lost; it is rolled back then, too.
     pub async fn rollback(mut self) -> Result<(), Error> {
         if self.depth > 0 {
             let name = self.savepoint_name();
@@ -238,12 +242,22 @@ impl<'a> Transaction<'a> {
             }
             return Ok(());
         }
-        self.begun = self.lease().machine().end();
-        self.ended = !self.begun;
-        if self.ended {
+        if !self.lease().machine().has_begun() {
+            self.lease().machine().end();
+            self.ended = true;
             return Ok(());
         }
-        self.end_by(ROLLBACK).await
+        // It waits for what is in flight, which may end the transaction.
+        let outcome = self.end_by(ROLLBACK).await;
+        let Err(error) = outcome.as_ref().map_err(Error::clone) else { return outcome };
+        if !error.is_transaction_lost() {
+            return outcome;
+        }
+        let undoes = self.session().is_transaction_undone() || self.lease().machine().is_in_transaction();
+        // Sent all the same, for whatever there is.
+        self.begun = self.lease().machine().end();
+        self.end_by(ROLLBACK).await?;
+        if undoes { Ok(()) } else { Err(error) }
     }
 
     /// A savepoint: what is done through it can be undone by itself. Takes a round trip.
@@ -300,7 +314,12 @@ impl<'a> Transaction<'a> {
             // A commit that fails may leave it open.
             lease.machine().send_unheard(&frontend::own_query(ROLLBACK));
         }
-        outcome
+        match outcome {
+            Err(error) if error.is_transaction_lost() && !lease.session().is_transaction_undone() => {
+                Err(Error::ended_before())
+            }
+            outcome => outcome,
+        }
     }
 }
 

@@ -56,6 +56,7 @@ named! {
     NEW_ABORTING_CONNECTION = 1184, "the server has given the connection up during the log-in";
     TOO_MANY_USER_CONNECTIONS = 1203, "too many connections of this user";
     LOCK_WAIT_TIMEOUT = 1205, "waited too long for a lock; the statement may be tried again";
+    LOCK_TABLE_FULL = 1206, "there are more locks than the server has room for";
     WRONG_ARGUMENTS = 1210, "an argument of a kind that does not fit";
     DEADLOCK = 1213, "deadlock; the transaction was rolled back and may be tried again";
     USER_LIMIT_REACHED = 1226, "this user has used up what its account may use";
@@ -127,6 +128,13 @@ impl ErrorCode {
                 | E::SESSION_KILLED
                 | E::IDLE_TOO_LONG
         )
+    }
+
+    /// Whether a transaction that has ended with this error was rolled back by it.
+    pub(crate) fn may_undo_transaction(self) -> bool {
+        use ErrorCode as E;
+        // Of the second and the third: where the server is set so, or its table of locks is full.
+        matches!(self, E::DEADLOCK | E::LOCK_WAIT_TIMEOUT | E::LOCK_TABLE_FULL | E::RECORD_HAS_CHANGED)
     }
 }
 

@@ -169,22 +169,50 @@ async fn a_lock_wait_timeout_leaves_the_transaction_open(server: Server) {
 }
 
 async fn a_procedure_that_commits_is_noticed(server: Server) {
-    let (_database, pool) = accounts(server, "commits").await;
+    let (database, pool) = accounts(server, "commits").await;
     pool.execute("create procedure ends(id int) begin insert into account values (id, 0); commit; end", &[])
         .await
         .unwrap();
     let fails = "create procedure ends_and_fails(id int) begin insert into account values (id, 0); commit; \
                  insert into account values (id, 0); end";
     pool.execute(fails, &[]).await.unwrap();
-    for (id, call, fails) in [(3, "call ends(?)", false), (4, "call ends_and_fails(?)", true)] {
-        let tx = pool.begin().await.unwrap();
-        let called = tx.execute(call, &[&id]).await;
-        assert_eq!(called.is_err(), fails, "{called:?}");
-        is_lost(&tx.execute(INSERT, &[&10]).await.expect_err("it would stay, whatever became of the rest"));
-        is_lost(&tx.commit().await.unwrap_err());
+    let mut expected = vec![1, 2];
+    for in_flight_max in [128, 1] {
+        let pool = open(database.settings().pool_size(4).max_pipeline(in_flight_max));
+        for (call, fails) in [("call ends(?)", false), ("call ends_and_fails(?)", true)] {
+            for end in ["statement", "commit", "rollback", "rollback of a lease's", "rollback behind what is abandoned"] {
+                let id = i32::try_from(expected.len()).unwrap() + 1;
+                expected.push(id);
+                let mut lease = pool.lease().await.unwrap();
+                let tx = if end.contains("lease") { lease.begin() } else { pool.begin().await.unwrap() };
+                if end.contains("abandoned") {
+                    tx.query("select 1", &[]).await.unwrap();
+                    let call = call.replace('?', &id.to_string());
+                    assert!(drop_after_polls(1, tx.query_text(&call)).await.ready().is_none());
+                } else {
+                    let called = tx.execute(call, &[&id]).await;
+                    assert_eq!(called.is_err(), fails, "{called:?}");
+                }
+                let error = match end {
+                    "statement" => {
+                        let next = tx.execute(INSERT, &[&10_000]).await;
+                        is_lost(&next.expect_err("it would stay, whatever became of the rest"));
+                        tx.commit().await
+                    }
+                    "commit" => tx.commit().await,
+                    _ => tx.rollback().await,
+                };
+                let error = error.expect_err(end);
+                is_lost(&error);
+                assert!(error.to_string().contains("what ran in it is committed"), "{end}: {error}");
+                let tx = lease.begin();
+                tx.execute("delete from account where id = ?", &[&id]).await.expect("the next transaction is one");
+                tx.rollback().await.expect("it is rolled back");
+            }
+        }
+        assert_eq!(ids(&pool).await, expected);
+        all_leases_are_back(&pool).await;
     }
-    assert_eq!(ids(&pool).await, [1, 2, 3, 4]);
-    all_leases_are_back(&pool).await;
 }
 
 /// The proxy spoils it; a real server refuses a COMMIT where it is in a cluster, or has become read-only, for one.
@@ -228,7 +256,8 @@ async fn when_it_cannot_begin_it_takes_nothing_more(server: Server) {
             let mut lease = pool.lease().await.unwrap();
             let tx = lease.begin();
             tx.execute(first_text, &[&4]).await.unwrap_err();
-            tx.rollback().await.expect("nothing is left of it");
+            let error = tx.rollback().await.expect_err("it may have run outside of what was to be rolled back");
+            is_lost(&error);
             let tx = lease.begin();
             tx.execute(first_text, &[&6]).await.unwrap_err();
             drop(tx);
