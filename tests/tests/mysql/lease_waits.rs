@@ -80,7 +80,7 @@ async fn with_one_connection_an_ordinary_query_inside_a_transaction_is_told_who_
         let outcomes = tokio::join!(ask(&pool, 1), async { pool.lease().await.map(|_| 0) });
         for error in [outcomes.0.unwrap_err(), outcomes.1.unwrap_err()] {
             assert!(error.is_timeout() && error.was_sent() == Some(false), "{error}");
-            let holder = format!("mysql_lease_waits.rs:{line}:");
+            let holder = format!("mysql/lease_waits.rs:{line}:");
             for part in ["acquire timed out", "1/1", "0 lanes", "1 leased", &holder] {
                 assert!(error.to_string().contains(part), "{part:?} is not in: {error}");
             }
