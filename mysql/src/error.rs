@@ -29,13 +29,19 @@ pub struct Error(Arc<Kind>);
 enum Kind {
     Server(ServerError),
     Caller(String),
-    Conversion { what: String, source: Arc<dyn StdError + Send + Sync> },
+    Conversion {
+        what: String,
+        source: Arc<dyn StdError + Send + Sync>,
+    },
     RowCount(&'static str),
     Peer(String),
     Settings(Arc<SettingsError>),
     /// The transaction that was to be ended had ended, and the server has not said that it rolled it back.
     EndedBefore,
-    Pool { failure: Failure, farewell: Option<ServerError> },
+    Pool {
+        failure: Failure,
+        farewell: Option<ServerError>,
+    },
 }
 
 impl Error {

@@ -180,7 +180,8 @@ async fn a_procedure_that_commits_is_noticed(server: Server) {
     for in_flight_max in [128, 1] {
         let pool = open(database.settings().pool_size(4).max_pipeline(in_flight_max));
         for (call, fails) in [("call ends(?)", false), ("call ends_and_fails(?)", true)] {
-            for end in ["statement", "commit", "rollback", "rollback of a lease's", "rollback behind what is abandoned"] {
+            for end in ["statement", "commit", "rollback", "rollback of a lease's", "rollback behind what is abandoned"]
+            {
                 let id = i32::try_from(expected.len()).unwrap() + 1;
                 expected.push(id);
                 let mut lease = pool.lease().await.unwrap();
