@@ -10,7 +10,7 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cenote_pool::trace::QuerySpan;
 use cenote_pool::{Answered, Deadline, Flight, Reply};
@@ -166,8 +166,7 @@ impl<T> Query<'_, T> {
                     let polled = flight.poll(cx, ask.pool.machine(), &[&statement.preparation], &encode);
                     let Poll::Ready(answered) = polled else { return Poll::Pending };
                     if let Err(error) = &answered
-                        && error.is_conversion()
-                        && ask.pool.is_leased()
+                        && ask.pool.may_be_outdated(error)
                     {
                         // Nothing was sent. Perhaps its parameters are of other types by now.
                         ask.stage = ask.unusual(None);
@@ -201,6 +200,7 @@ impl Pool {
         idempotent: bool,
         mut answered: Option<(Arc<Statement>, Answered<Postgres>)>,
     ) -> Result<Asked, Error> {
+        let began = Instant::now();
         let mut healed = false;
         let mut learned_anew = None;
         loop {
@@ -214,16 +214,11 @@ impl Pool {
                     let encode = |out: &mut _| frontend::execute_and_sync(&statement.template, parameters, out);
                     let flight = Flight::default().idempotent(idempotent);
                     let answered = match self.machine().run_flight(flight, &[&statement.preparation], encode).await {
-                        Err(error) if error.is_conversion() && self.is_leased() && learned_anew.is_none() => {
-                            // The same text may mean another table in a session of its own: asked anew there.
-                            let anew = self.learn(sql, &[]).await?;
-                            if anew.template.types() == statement.template.types() {
-                                return Err(error);
-                            }
-                            learned_anew = Some(Arc::new(anew));
+                        Err(error) => {
+                            learned_anew = self.known_otherwise(sql, &statement, error, began).await?;
                             continue;
                         }
-                        answered => answered?,
+                        Ok(answered) => answered,
                     };
                     (statement, answered)
                 }

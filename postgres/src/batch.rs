@@ -1,6 +1,7 @@
 //! `batch`: several statements of one caller under one Sync: one round trip, all or nothing, on a shared connection.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use cenote_pool::Answered;
 use postgres_types::ToSql;
@@ -94,17 +95,38 @@ impl<'a> Batch<'a> {
             let count = self.statements.len();
             return Err(Error::caller(format!("a batch of {count} statements; it may have {STATEMENTS_MAX}")));
         }
+        let began = Instant::now();
         let mut healed = false;
+        // By their places; empty as long as there are none.
+        let mut learned_anew: Vec<Option<Arc<Statement>>> = Vec::new();
         loop {
             let mut known = Vec::with_capacity(self.statements.len());
             for (index, (sql, parameters)) in self.statements.iter().enumerate() {
                 frontend::check_parameters(parameters.len()).map_err(|error| error.in_batch(index))?;
-                known.push(self.pool.statement(sql, &[]).await.map_err(|error| error.in_batch(index))?);
+                known.push(match learned_anew.get(index) {
+                    Some(Some(statement)) => Arc::clone(statement),
+                    _ => self.pool.statement(sql, &[]).await.map_err(|error| error.in_batch(index))?,
+                });
             }
             // An unnamed one is gone when the next one is prepared: it is prepared where it runs.
             let named = known.iter().filter(|statement| statement.preparation.id.is_some());
             let preparations: Vec<_> = named.map(|statement| &statement.preparation).collect();
-            let answered = self.pool.run(&preparations, |out| self.encode(&known, out)).await?;
+            let answered = match self.pool.run(&preparations, |out| self.encode(&known, out)).await {
+                Ok(answered) => answered,
+                Err(error) => {
+                    let (known, sqls) = (known.iter(), self.statements.iter().map(|(sql, _)| sql));
+                    let mut doubted = known.zip(sqls).enumerate();
+                    let Some((index, (statement, sql))) = error.batch_index().and_then(|index| doubted.nth(index))
+                    else {
+                        return Err(error);
+                    };
+                    let otherwise = self.pool.known_otherwise(sql, statement, error, began).await;
+                    let otherwise = otherwise.map_err(|error| error.in_batch(index))?;
+                    learned_anew.resize(self.statements.len(), None);
+                    learned_anew.iter_mut().skip(index).take(1).for_each(|anew| anew.clone_from(&otherwise));
+                    continue;
+                }
+            };
             match self.read(&known, &answered).await {
                 Ok(results) => return Ok(results),
                 Err(error) => {

@@ -79,6 +79,11 @@ impl Error {
         matches!(self.0.kind, Kind::Conversion { .. })
     }
 
+    /// The same, and not for the value's own sake: it may be of the type that the server wants by now.
+    pub(crate) fn is_wrong_type(&self) -> bool {
+        matches!(&self.0.kind, Kind::Conversion { source, .. } if source.is::<postgres_types::WrongType>())
+    }
+
     pub(crate) fn in_batch(self, index: usize) -> Error {
         let after_running = self.0.after_running;
         Error(Arc::new(Inner { kind: self.0.kind.clone(), batch_index: Some(index), after_running }))

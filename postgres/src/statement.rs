@@ -4,7 +4,8 @@
 //! there, in the same trip that runs it, and says then what it is there: a table may have changed since it was learned.
 //! Until somebody has looked at that, those who run it behind him on the same connection ask again.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use cenote_pool::{Flight, Learning, Lesson, Lookup, Preparation, StatementId, Waiting};
@@ -18,6 +19,15 @@ use crate::row::Column;
 use crate::wire::backend::ColumnDescription;
 use crate::wire::frontend::{self, Template};
 
+/// When a value is not of the type that is known, and that was looked at so recently, it is taken to be the value's fault.
+/// A program that errs all the time costs one trip in this time; one that is right has to wait for so long at most, if
+/// the type changes twice.
+const DOUBT_INTERVAL: Duration = Duration::from_secs(30);
+
+/// In place of a signature: stands for looking whether a text still has the parameters that are known. No type has this
+/// number.
+const LOOKING: &[Oid] = &[Oid::MAX];
+
 /// What is known of a statement.
 #[derive(Debug)]
 pub(crate) struct Statement {
@@ -27,9 +37,17 @@ pub(crate) struct Statement {
     pub(crate) columns: Vec<Column>,
     /// What it does to the session it runs in.
     pub(crate) effect: Effect,
+    learned: Instant,
+    /// When a value was last at odds with it and the server said that it is as it is known.
+    upheld: Mutex<Option<Instant>>,
 }
 
 impl Statement {
+    fn was_upheld(&self) -> bool {
+        let upheld = self.upheld.lock().unwrap_or_else(PoisonError::into_inner);
+        upheld.is_some_and(|upheld| upheld.elapsed() < DOUBT_INTERVAL)
+    }
+
     /// Whether a connection that prepared it just now describes its columns as they are known.
     pub(crate) fn is_described_by(&self, columns: &[ColumnDescription]) -> bool {
         self.columns.len() == columns.len()
@@ -155,7 +173,91 @@ impl Pool {
         }
         let preparation = frontend::preparation(id, sql, &parameters)?;
         let template = Template::new(frontend::statement_name(id), parameters);
-        Ok(Statement { template, preparation, columns, effect: firewall::classify(sql) })
+        let effect = firewall::classify(sql);
+        Ok(Statement { template, preparation, columns, effect, learned: Instant::now(), upheld: Mutex::default() })
+    }
+
+    /// Whether an error may come of what is known of a statement, and not of the caller.
+    #[cold]
+    pub(crate) fn may_be_outdated(&self, error: &Error) -> bool {
+        if self.is_leased() { error.is_conversion() } else { error.is_wrong_type() }
+    }
+
+    /// A value could not be written as the type that is known of its parameter; nothing was sent. A table may have been
+    /// changed since, which no server tells unasked. The statement to go on with, where it is this caller's alone; `None`: it
+    /// is known anew. The error, if it is the value's own: what was learned since the call `began` is not doubted.
+    pub(crate) async fn known_otherwise(
+        &self,
+        sql: &str,
+        statement: &Arc<Statement>,
+        error: Error,
+        began: Instant,
+    ) -> Result<Option<Arc<Statement>>, Error> {
+        if !self.may_be_outdated(&error) {
+            return Err(error);
+        }
+        if self.is_leased() {
+            // The same text may mean another table in a session of its own: asked anew there.
+            let anew = self.learn(sql, &[]).await?;
+            let differs = anew.template.types() != statement.template.types();
+            return if differs { Ok(Some(Arc::new(anew))) } else { Err(error) };
+        }
+        if statement.learned >= began {
+            return Err(error);
+        }
+        match self.is_known_anew(sql, statement).await {
+            Ok(true) => Ok(None),
+            // The text has no meaning any more.
+            Err(refused) if refused.is_server() => Err(refused),
+            Ok(false) | Err(_) => Err(error),
+        }
+    }
+
+    /// Asked in one trip which runs nothing, by one of those who want to know it at once. When the server has said that all is
+    /// as it is known, nobody asks again for a while.
+    async fn is_known_anew(&self, sql: &str, statement: &Arc<Statement>) -> Result<bool, Error> {
+        loop {
+            match self.language().statements.look_up(sql, &[]) {
+                Lookup::Known(current) if Arc::ptr_eq(&current, statement) => {}
+                // Dropped at once if it is the duty to learn: whoever runs it next does.
+                _ => return Ok(true),
+            }
+            if statement.was_upheld() {
+                return Ok(false);
+            }
+            match self.language().statements.look_up(sql, LOOKING) {
+                Lookup::Learn(looking) => {
+                    let anew = self.parameters_now(sql).await?;
+                    let known = statement.template.types().iter().map(Type::oid);
+                    if known.eq(anew) {
+                        *statement.upheld.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+                    } else {
+                        self.unlearn(sql, &[], statement);
+                    }
+                    // Those who wait look for themselves now.
+                    drop(looking);
+                }
+                Lookup::Wait(waiting) => {
+                    if let Lesson::Overdue = waiting.lesson(self.settings().acquire_timeout()).await {
+                        self.language().statements.give_up_on(sql, LOOKING);
+                    }
+                }
+                // Nobody ever says so.
+                Lookup::Known(_) => return Ok(false),
+            }
+        }
+    }
+
+    /// The types of a text's parameters, as the server says now.
+    async fn parameters_now(&self, sql: &str) -> Result<Vec<Oid>, Error> {
+        let preparation = frontend::preparation(None, sql, &[])?;
+        let encode = |out: &mut BytesMut| -> Result<(), Error> {
+            frontend::sync(out);
+            Ok(())
+        };
+        let flight = Flight::default().idempotent(true);
+        let answered = self.machine().run_flight(flight, &[&preparation], encode).await?;
+        Ok(reply::shape(self, &answered.reply)?.parameters)
     }
 
     /// What was learned of a statement does not hold any more.

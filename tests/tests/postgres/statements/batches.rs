@@ -156,6 +156,8 @@ async fn what_does_not_belong_in_a_batch_is_told_before_anything_is_sent() {
     let pool = open(schema.settings().pool_size(1));
     total(&pool).await;
     pool.batch().add(TAKE, &[&0_i64, &1]).run().await.unwrap();
+    // A value of another type is the first reason to look whether the server has changed its mind, once for all.
+    pool.batch().add(TAKE, &[&"much", &1]).run().await.expect_err("a text");
     let before = pool.stats();
     assert!(pool.batch().run().await.unwrap().is_empty());
     let many = (0..1_001).fold(pool.batch(), |batch, _| batch.add("select 1", &[]));

@@ -243,3 +243,64 @@ async fn what_could_not_be_prepared_is_tried_anew() {
         admin.run("drop table late").await;
     }
 }
+
+/// The parameters of a known statement are wider than they were. Nobody asks for that unless a value is at odds with what is
+/// known, and then one does for all: whoever is right is heard at once, and who is wrong is told.
+#[tokio::test]
+async fn a_column_that_was_widened_takes_wider_values_at_once() {
+    const CHANGES: [&str; 3] =
+        ["update wide set n = $1 where n is null", "select n from wide where n = $1", "delete from wide where n = $1"];
+    const WIDE: i64 = 1 << 40;
+    for statement_cache_size in [256, 0] {
+        let schema = OwnSchema::create("widened").await;
+        let admin = schema.admin().await;
+        admin.run("create table wide (n int4); grant all on wide to cenote").await;
+        let pool = open(schema.settings().pool_size(2).statement_cache_size(statement_cache_size));
+        open_all(&pool).await;
+        for sql in CHANGES {
+            for row in join_all((0..20_i32).map(|n| find_as::<(i32,)>(&pool, sql, n))).await {
+                row.expect("a number");
+            }
+        }
+        admin.run("alter table wide alter n type int8").await;
+        for sql in CHANGES {
+            let before = pool.stats().replies;
+            let rows = must_end("wider values", join_all((0..20).map(|_| find_as::<(i64,)>(&pool, sql, WIDE)))).await;
+            for row in rows {
+                row.unwrap_or_else(|error| panic!("{sql}, {statement_cache_size} kept: {error}"));
+            }
+            let asked = pool.stats().replies - before - 20;
+            // Once by whoever doubts what is known, and once to learn it.
+            assert_eq!(asked, 2, "{sql}, {statement_cache_size} kept");
+        }
+        pool.query(CHANGES[0], &[&7_i32]).await.expect_err("a narrower value");
+        let before = pool.stats().bytes_written;
+        for _ in 0..20 {
+            let error = pool.query(CHANGES[0], &[&7_i32]).await.expect_err("a narrower value");
+            assert!(error.is_caller() && error.to_string().contains("$1"), "{error}");
+        }
+        assert_eq!(pool.stats().bytes_written, before, "who errs all the time costs nothing");
+        // In a batch, which says which of its values it was, and tells as well.
+        admin.run("alter table wide alter n type text").await;
+        let results = pool.batch().add(CHANGES[2], &[&"a"]).add(CHANGES[1], &[&"b"]).run().await.expect("texts");
+        assert_eq!(results.len(), 2);
+        let error = pool.batch().add("select 1", &[]).add(CHANGES[1], &[&1_i64]).run().await.expect_err("a number");
+        assert!(error.is_caller() && error.batch_index() == Some(1), "{error}");
+        let lease = pool.lease().await.unwrap();
+        admin.run("alter table wide alter n type float8 using null").await;
+        lease.batch().add(CHANGES[2], &[&0.5_f64]).run().await.expect("a lease's own batch");
+        drop(lease);
+        assert_eq!(pool.stats().connections_lost, 0);
+    }
+}
+
+/// What is there no more is told as such, and not as a value of the wrong type.
+#[tokio::test]
+async fn a_value_for_a_table_that_is_gone_is_told_that() {
+    let (schema, admin) = schema_with_table("gone", 1).await;
+    let pool = open(schema.settings().pool_size(1));
+    find(&pool, 1).await.unwrap();
+    admin.run("drop table t").await;
+    let error = pool.query(FIND, &[&1_i64]).await.expect_err("there is no table");
+    assert_eq!(error.code(), Some(SqlState::UNDEFINED_TABLE), "{error}");
+}

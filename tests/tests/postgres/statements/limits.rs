@@ -102,6 +102,8 @@ async fn values_that_cannot_be_written_are_told_before_anything_is_sent() {
     let pool = open(settings("conversion").pool_size(1));
     let sql = "select $1::int4, $2::int4, $3::text";
     pool.query_one(sql, &[&1, &2, &"three"]).await.unwrap();
+    // A value of another type is the first reason to look whether the server has changed its mind, once for all.
+    pool.query_one(sql, &[&1, &"two", &"three"]).await.expect_err("a text for a number");
     let before = written(&pool);
     let wrong: [(&[&(dyn ToSql + Sync)], &str); 6] = [
         (&[&1, &"two", &"three"], "$2"),
