@@ -40,6 +40,7 @@ mod language;
 mod lease;
 mod leaving;
 mod login;
+mod own_session;
 mod pool;
 mod query;
 mod reply;

@@ -10,6 +10,7 @@ use cenote_pool::{Answered, PoolStats, Preparation, Registry};
 use crate::error::Error;
 use crate::firewall::{Change, Effect, Place, SET_LOCAL};
 use crate::language::{self, Postgres};
+use crate::own_session::OwnSession;
 use crate::server_error::Notice;
 use crate::settings::{Settings, SettingsError};
 
@@ -23,6 +24,8 @@ static POOLS: LazyLock<Registry<Settings, Postgres>> = LazyLock::new(Registry::d
 #[derive(Clone, Debug)]
 pub struct Pool {
     pool: cenote_pool::Pool<Postgres>,
+    /// Of a lease.
+    own: Option<Arc<OwnSession>>,
 }
 
 /// What a pool can be opened with: a URL, a keyword string, or [`Settings`].
@@ -81,7 +84,7 @@ impl Pool {
     pub fn open(settings: impl IntoSettings) -> Result<Pool, Error> {
         let settings = settings.into_settings()?;
         let pool = POOLS.open(settings, |settings| (Postgres::new(settings.clone()), language::limits(settings)));
-        Ok(Pool { pool })
+        Ok(Pool { pool, own: None })
     }
 
     /// The settings it was opened with.
@@ -109,7 +112,7 @@ impl Pool {
 
     /// A handle whose statements go to a lease's connection.
     pub(crate) fn of_lease(pool: cenote_pool::Pool<Postgres>) -> Pool {
-        Pool { pool }
+        Pool { pool, own: Some(Arc::default()) }
     }
 
     /// Whether its statements go to a lease's connection.
@@ -126,9 +129,11 @@ impl Pool {
         };
         effect.admit(place)?;
         match effect {
-            Effect::Session(_, change) => self.pool.changes_session(change == Change::Prepared),
-            Effect::Hidden => self.pool.changes_session(false),
-            Effect::WithinTransaction(SET_LOCAL) => self.pool.changes_session(true),
+            Effect::Session(_, Change::Prepared) | Effect::WithinTransaction(SET_LOCAL) => {
+                self.pool.changes_session(true);
+                self.own.iter().for_each(|own| own.change_names());
+            }
+            Effect::Session(_, Change::Reset) | Effect::Hidden => self.pool.changes_session(false),
             _ if effect.reads_only() => self.pool.expect_read_only(),
             _ => {}
         }
@@ -143,6 +148,11 @@ impl Pool {
 
     pub(crate) fn language(&self) -> &Postgres {
         self.pool.language()
+    }
+
+    /// What a lease's statements know in common.
+    pub(crate) fn own(&self) -> Option<&OwnSession> {
+        self.own.as_deref()
     }
 
     pub(crate) fn machine(&self) -> &cenote_pool::Pool<Postgres> {

@@ -183,31 +183,34 @@ impl Pool {
         reply: &mut Option<Reply>,
     ) -> Result<Statement, Error> {
         self.admit(firewall::classify(sql))?;
-        let preparation = self.preparation(sql, types)?;
-        let name = frontend::statement_name(preparation.id);
-        let answered = self
-            .run(&[&preparation], |out| {
-                frontend::execute(&name, types, values, out)?;
-                frontend::sync(out);
-                Ok(())
-            })
-            .await?;
-        let Some(columns) = reply::new_description(&answered.reply)? else {
-            // It was not prepared after all, and the reply says why.
-            if let Some(id) = preparation.id {
-                answered.forget_prepared(id);
+        let mut asking = self.asking(sql, types)?;
+        let (answered, columns) = loop {
+            let name = frontend::statement_name(asking.preparation.id);
+            let answered = self
+                .run(&[&asking.preparation], |out| {
+                    out.extend_from_slice(&asking.describes);
+                    frontend::execute(&name, types, values, out)?;
+                    frontend::sync(out);
+                    Ok(())
+                })
+                .await?;
+            if let Some(columns) = reply::new_description(&answered.reply)? {
+                break (answered, columns);
             }
-            return Err(match reply::refusal(&answered.reply) {
-                Some(refusal) => Error::server(refusal.error),
-                None => Error::peer("a statement without its description"),
-            });
+            // It was not prepared after all, and the reply says why.
+            asking.is_refused(&answered);
+            let Some(refusal) = reply::refusal(&answered.reply) else {
+                return Err(Error::peer("a statement without its description"));
+            };
+            if !asking.was_led_astray(Some(refusal.error.code())) {
+                return Err(Error::server(refusal.error));
+            }
+            asking = self.asking_alone(sql, types)?;
         };
-        if let Some(id) = preparation.id {
-            answered.confirm_prepared(id);
-        }
+        asking.is_answered(&answered);
         *reply = Some(answered.reply);
         let parameters = types.iter().map(Type::oid).collect();
-        self.resolve(sql, preparation.id, Shape { parameters, columns }).await.map_err(Error::after_running)
+        self.resolve(sql, asking.preparation.id, Shape { parameters, columns }).await.map_err(Error::after_running)
     }
 
     /// Whether the reply says that what was known of the statement does not hold any more, and running it again cannot run

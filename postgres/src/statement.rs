@@ -8,14 +8,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use cenote_pool::{Flight, Learning, Lesson, Lookup, Preparation, StatementId, Waiting};
+use cenote_pool::{Answered, Flight, Learning, Lesson, Lookup, Preparation, StatementId, Waiting};
 use postgres_types::{Oid, Type};
 
 use crate::error::Error;
 use crate::firewall::{self, Effect};
+use crate::language::Postgres;
+use crate::own_session::Naming;
 use crate::pool::Pool;
 use crate::reply::{self, Shape};
 use crate::row::Column;
+use crate::server_error::SqlState;
 use crate::wire::backend::ColumnDescription;
 use crate::wire::frontend::{self, Template};
 
@@ -127,36 +130,49 @@ impl Pool {
 
     pub(crate) async fn learn(&self, sql: &str, types: &[Type]) -> Result<Statement, Error> {
         self.admit(firewall::classify(sql))?;
-        let preparation = self.preparation(sql, types)?;
-        let encode = |out: &mut BytesMut| -> Result<(), Error> {
-            frontend::sync(out);
-            Ok(())
-        };
-        // Asked twice it says the same.
-        let flight = Flight::default().idempotent(true);
-        let answered = self.machine().run_flight(flight, &[&preparation], encode).await?;
-        match reply::shape(self, &answered.reply) {
-            Ok(shape) => {
-                if let Some(id) = preparation.id {
-                    answered.confirm_prepared(id);
+        let mut asking = self.asking(sql, types)?;
+        loop {
+            let encode = |out: &mut BytesMut| -> Result<(), Error> {
+                out.extend_from_slice(&asking.describes);
+                frontend::sync(out);
+                Ok(())
+            };
+            // Asked twice it says the same.
+            let flight = Flight::default().idempotent(true);
+            let answered = self.machine().run_flight(flight, &[&asking.preparation], encode).await?;
+            match reply::shape(self, &answered.reply) {
+                Ok(shape) => {
+                    asking.is_answered(&answered);
+                    return self.resolve(sql, asking.preparation.id, shape).await;
                 }
-                self.resolve(sql, preparation.id, shape).await
-            }
-            Err(error) => {
-                // It was not prepared after all.
-                if let Some(id) = preparation.id {
-                    answered.forget_prepared(id);
+                Err(error) => {
+                    asking.is_refused(&answered);
+                    if !asking.was_led_astray(error.code()) {
+                        return Err(error);
+                    }
+                    asking = self.asking_alone(sql, types)?;
                 }
-                Err(error)
             }
         }
     }
 
-    /// An identity, and the messages that prepare and describe a statement, for one that nobody knows yet.
-    pub(crate) fn preparation(&self, sql: &str, types: &[Type]) -> Result<Preparation, Error> {
-        let named = self.language().settings().statement_cache_size() > 0;
-        let id = named.then(|| self.language().statements.next_id());
-        frontend::preparation(id, sql, types)
+    /// What has the server prepare a text that nobody knows yet, and say what it is. On a lease those who do so at the same
+    /// time share a name, and the first of them prepares it.
+    pub(crate) fn asking(&self, sql: &str, types: &[Type]) -> Result<Asking<'_>, Error> {
+        let Some(own) = self.own().filter(|_| self.names_statements()) else { return self.asking_alone(sql, types) };
+        let naming = own.name(sql, signature(types), || self.language().statements.next_id());
+        let preparation = frontend::preparation(Some(naming.id), sql, types)?;
+        Ok(Asking::new(preparation, Some(naming)))
+    }
+
+    /// The same under a name of its own.
+    pub(crate) fn asking_alone(&self, sql: &str, types: &[Type]) -> Result<Asking<'_>, Error> {
+        let id = self.names_statements().then(|| self.language().statements.next_id());
+        Ok(Asking::new(frontend::preparation(id, sql, types)?, None))
+    }
+
+    fn names_statements(&self) -> bool {
+        self.language().settings().statement_cache_size() > 0
     }
 
     /// A statement from its shape. From here on it is prepared with the parameter types that are known, so that each
@@ -263,6 +279,40 @@ impl Pool {
     /// What was learned of a statement does not hold any more.
     pub(crate) fn unlearn(&self, sql: &str, types: &[Type], statement: &Arc<Statement>) {
         self.language().statements.invalidate(sql, &signature(types), statement);
+    }
+}
+
+/// A text that is to be learned.
+pub(crate) struct Asking<'a> {
+    /// What prepares it.
+    pub(crate) preparation: Preparation,
+    /// What asks what it is: it goes along whether or not the connection has prepared it by then.
+    pub(crate) describes: Box<[u8]>,
+    naming: Option<Naming<'a>>,
+}
+
+impl<'a> Asking<'a> {
+    fn new(mut preparation: Preparation, naming: Option<Naming<'a>>) -> Asking<'a> {
+        let parts = preparation.bytes.split_at_checked(preparation.describe_at);
+        let (prepares, describes): (Box<[u8]>, Box<[u8]>) =
+            parts.map(|(a, b)| (a.into(), b.into())).unwrap_or_default();
+        preparation.bytes = prepares;
+        Asking { preparation, describes, naming }
+    }
+
+    /// The server has said what it is.
+    pub(crate) fn is_answered(&self, answered: &Answered<Postgres>) {
+        self.preparation.id.iter().for_each(|id| answered.confirm_prepared(*id));
+    }
+
+    /// It was not prepared after all.
+    pub(crate) fn is_refused(&self, answered: &Answered<Postgres>) {
+        self.preparation.id.iter().for_each(|id| answered.forget_prepared(*id));
+    }
+
+    /// Whoever was to prepare it could not: why, one hears by doing so oneself.
+    pub(crate) fn was_led_astray(&self, code: Option<SqlState>) -> bool {
+        self.naming.as_ref().is_some_and(|naming| naming.follows) && code == Some(SqlState::INVALID_SQL_STATEMENT_NAME)
     }
 }
 

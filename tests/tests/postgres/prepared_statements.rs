@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
-use cenote_postgres::types::Type;
-use cenote_postgres::{Pool, SqlState};
-use cenote_tests::{Direction, Proxy, must_end, open, postgres_url, settings, wait_until};
+use cenote_postgres::types::{ToSql, Type};
+use cenote_postgres::{Error, Lease, Pool, SqlState};
+use cenote_tests::{Direction, Proxy, drop_after_polls, must_end, open, postgres_url, settings, wait_until};
 use futures_util::future::join_all;
 use tokio::task::JoinSet;
 
@@ -152,4 +152,88 @@ async fn without_a_cache_no_statement_is_named() {
     }
     let count = "select count(*) from pg_prepared_statements where name <> ''";
     assert_eq!(pool.query_one(count, &[]).await.unwrap().get::<_, i64>(0).unwrap(), 0);
+}
+
+/// So many at once that each has its first use in flight before the first is answered.
+const AT_ONCE: i32 = 100;
+
+/// Times that the server was asked to prepare a text and did, on this lease's connection.
+async fn prepared_times(lease: &Lease, sql: &str) -> i64 {
+    let count = "select count(*) from pg_prepared_statements where statement = $1";
+    lease.query_one(count, &[&sql]).await.unwrap().get(0).unwrap()
+}
+
+/// On a lease nobody waits for another's first use, and yet the text is prepared once: the others follow in the same stream.
+#[tokio::test]
+async fn a_hundred_first_uses_on_a_lease_prepare_a_text_once() {
+    let pool = open(settings("first_uses").pool_size(2));
+    let mut lease = pool.lease().await.unwrap();
+    let sql = "select $1::int4 + 1";
+    for sum in join_all((0..AT_ONCE).map(|n| add_one(&lease, sql, n))).await.into_iter().enumerate() {
+        assert_eq!(sum.1.unwrap(), sum.0 as i32 + 1);
+    }
+    assert_eq!(prepared_times(&lease, sql).await, 1);
+    let sql = "select $1 + 2";
+    let typed: Vec<_> = (0..AT_ONCE).collect();
+    let typed: Vec<[(&(dyn ToSql + Sync), Type); 1]> = typed.iter().map(|n| [(n as _, Type::INT4)]).collect();
+    for rows in join_all(typed.iter().map(|typed| lease.query_typed(sql, typed))).await {
+        assert_eq!(rows.unwrap().len(), 1);
+    }
+    assert_eq!(prepared_times(&lease, sql).await, 1, "types named");
+    let tx = lease.begin();
+    let sql = "select $1::int4 + 3";
+    let numbers: Vec<i32> = (0..AT_ONCE).collect();
+    let parameters: Vec<[&(dyn ToSql + Sync); 1]> = numbers.iter().map(|n| [n as _]).collect();
+    for row in join_all(parameters.iter().map(|parameters| tx.query_one(sql, parameters))).await {
+        row.unwrap();
+    }
+    tx.commit().await.unwrap();
+    assert_eq!(prepared_times(&lease, sql).await, 1, "in a transaction");
+    let before = pool.stats().replies;
+    lease.query_one(sql, &[&1]).await.unwrap();
+    assert_eq!(pool.stats().replies - before, 1, "it is known");
+}
+
+async fn add_one(lease: &Lease, sql: &str, n: i32) -> Result<i32, Error> {
+    lease.query_one(sql, &[&n]).await?.get(0)
+}
+
+/// Whoever is first may never come back for his answer, and what he asks for may not be possible: the others hear the
+/// server's own words.
+#[tokio::test]
+async fn those_who_follow_a_first_use_depend_on_nobody() {
+    let pool = open(settings("followers").pool_size(2));
+    let lease = pool.lease().await.unwrap();
+    let sql = "select $1::int4 + 4";
+    let mut first = Box::pin(lease.query_one(sql, &[&0]));
+    assert!(futures_util::poll!(first.as_mut()).is_pending());
+    must_end("one behind a first use that stands still", lease.query_one(sql, &[&1])).await.unwrap();
+    drop(first);
+    let sql = "select $1::int4 + 5";
+    assert!(drop_after_polls(1, lease.query_one(sql, &[&0])).await.ready().is_none());
+    must_end("one behind a first use that was dropped", lease.query_one(sql, &[&1])).await.unwrap();
+
+    for sql in ["select $1::int4 from nowhere", "selekt $1"] {
+        let expected = pool.query(sql, &[&1]).await.expect_err(sql).code();
+        for outcome in join_all((0..20).map(|n| add_one(&lease, sql, n))).await {
+            let error = outcome.expect_err(sql);
+            assert_eq!(error.code(), expected, "{sql}: {error}");
+        }
+        let typed: [(&(dyn ToSql + Sync), Type); 1] = [(&1, Type::INT4)];
+        for outcome in join_all((0..20).map(|_| lease.query_typed(sql, &typed))).await {
+            let error = outcome.expect_err(sql);
+            assert_eq!(error.code(), expected, "{sql}: {error}");
+        }
+    }
+    // Between two first uses the text comes to mean something else.
+    let sql = "select * from pg_temp.changes where a = $1";
+    lease.execute("create temp table changes as select 1::int4 as a", &[]).await.unwrap();
+    let anew = async {
+        lease.execute("drop table pg_temp.changes", &[]).await?;
+        lease.execute("create temp table changes as select 'x'::text as a", &[]).await?;
+        lease.query_one(sql, &[&"x"]).await?.get::<_, String>(0)
+    };
+    let (_, text) = tokio::join!(biased; lease.query_one(sql, &[&1]), anew);
+    assert_eq!(text.unwrap(), "x");
+    assert_eq!((pool.stats().connections_lost, pool.stats().quarantines), (0, 0));
 }
