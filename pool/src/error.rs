@@ -44,6 +44,8 @@ pub enum Failure {
     NotCancelled(Arc<ConnectFailure>),
     /// The transaction that the statement belongs to was ended by the server; the statement was not sent.
     NoTransaction,
+    /// A transaction was to begin on a lease where another one is open; nothing was sent.
+    InTransaction,
     /// The pool is closed.
     Closed,
 }
@@ -264,6 +266,10 @@ impl fmt::Display for Failure {
             }
             Failure::NoTransaction => f.write_str(
                 "the server has ended the transaction (rolled it back, or committed it with a statement that does so)",
+            ),
+            Failure::InTransaction => f.write_str(
+                "a transaction cannot begin within another: one is open on this lease already, begun by a statement, or never \
+                 ended (its `Transaction` was leaked). End that by `rollback` on the lease, or take another lease",
             ),
             Failure::Closed => f.write_str("the pool is closed"),
         }

@@ -452,9 +452,13 @@ impl<L: Language> Lane<L> {
     /// Why a lease's statement was not taken.
     #[cold]
     pub(crate) fn failure(&self, refusal: Refusal) -> Failure {
-        let lost = self.lock().lost.clone();
+        let (lost, occupied) = {
+            let shared = self.lock();
+            (shared.lost.clone(), shared.tenancy.occupied)
+        };
         match (refusal, lost) {
-            (Refusal::NoTransaction, _) => Failure::NoTransaction,
+            (Refusal::NoTransaction, None) if occupied => Failure::InTransaction,
+            (Refusal::NoTransaction, _) if !occupied => Failure::NoTransaction,
             (Refusal::Crowded, _) => Failure::TooManyWaiters { waiters_max: LEASE_WAITERS_MAX },
             (_, Some(loss)) => Failure::Lost { sent: false, loss },
             // The lease has gone back.

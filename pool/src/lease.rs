@@ -483,10 +483,14 @@ impl<L: Language> Lease<L> {
         self.lane.lock().tenancy.has_begun()
     }
 
-    /// What became of the connection, if it was lost.
+    /// Why nothing could have been done in a transaction of which the server has not heard: its connection is lost, or it was to
+    /// begin within another.
     pub fn loss(&self) -> Option<Failure> {
-        let loss = self.lane.lock().lost.clone()?;
-        Some(Failure::Lost { sent: false, loss })
+        let shared = self.lane.lock();
+        match shared.lost.clone() {
+            Some(loss) => Some(Failure::Lost { sent: false, loss }),
+            None => shared.tenancy.occupied.then_some(Failure::InTransaction),
+        }
     }
 
     /// Whether the server says that a transaction is open.

@@ -58,6 +58,8 @@ pub(crate) struct Tenancy {
     pub(crate) ending: bool,
     /// What should have been undone could not be: nothing more of the transaction is taken.
     lost: bool,
+    /// The transaction was to begin where another one is open: nothing of it is taken, and nothing of it ends that.
+    pub(crate) occupied: bool,
     /// Whom to wake when there is room.
     room: Vec<Waker>,
 }
@@ -99,6 +101,7 @@ impl Tenancy {
             disturbed: false,
             ending: false,
             lost: false,
+            occupied: false,
             room: Vec::new(),
         }
     }
@@ -106,7 +109,7 @@ impl Tenancy {
     /// A transaction begins in front of the next statement; not if the last one was never ended, or could not be, or one was
     /// begun by a statement of its own: it would be the same one to the server, or would end that.
     pub(crate) fn begin(&mut self, lead: Vec<Box<[u8]>>, one_at_a_time: bool, in_flight: usize) {
-        self.lost |= self.has_begun() || (in_flight == 0 && !self.settled);
+        self.occupied = self.has_begun() || (in_flight == 0 && !self.settled);
         self.drop_lead();
         self.lead = lead;
         self.ending = false;
@@ -186,6 +189,7 @@ impl Tenancy {
     pub(crate) fn end(&mut self) -> bool {
         self.ending = true;
         self.lost = false;
+        self.occupied = false;
         self.one_at_a_time = false;
         self.drop_lead();
         matches!(self.transaction.take(), Some(Begun::Queued | Begun::Failed))
@@ -204,6 +208,7 @@ impl Tenancy {
     /// Whether the server has ended the transaction by itself: what comes now would stay whatever happens to the rest.
     pub(crate) fn has_lost_its_transaction(&self, in_flight: usize) -> bool {
         self.lost
+            || self.occupied
             || match self.transaction {
                 Some(Begun::Failed) => true,
                 Some(Begun::Queued) => in_flight == 0 && self.settled,
@@ -300,7 +305,8 @@ mod tests {
         tenancy.take_lead();
         tenancy.settled = false;
         tenancy.begin(vec![b"begin"[..].into()], false, 0);
-        assert!(tenancy.has_lost_its_transaction(0), "the first was never ended");
+        assert!(tenancy.has_lost_its_transaction(0) && tenancy.occupied, "the first was never ended");
+        assert!(!tenancy.end() && !tenancy.occupied, "there is nothing of the second to be ended");
     }
 
     #[test]

@@ -114,7 +114,7 @@ impl Error {
         match &self.0.kind {
             Kind::Caller(_) | Kind::Conversion { .. } | Kind::RowCount(_) | Kind::Settings(_) => true,
             Kind::Pool { failure, .. } => {
-                matches!(failure, Failure::ReplyTooLarge { .. })
+                matches!(failure, Failure::ReplyTooLarge { .. } | Failure::InTransaction)
                     || self.login_failure().is_some_and(LoginError::is_caller)
             }
             Kind::Server(_) | Kind::Peer(_) => false,

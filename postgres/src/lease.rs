@@ -69,6 +69,9 @@ impl Lease {
     }
 
     /// Begins a transaction on this connection: see [`Pool::begin`]. No round trip: it begins with its first statement.
+    ///
+    /// Where a transaction is open already (one begun by a statement, or a [`Transaction`] that was leaked) it cannot: its
+    /// statements and its commit are errors that say so.
     pub fn begin(&mut self) -> Transaction<'_> {
         self.begin_with(TransactionOptions::new())
     }

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::pin;
 
 use cenote_postgres::types::ToSql;
-use cenote_postgres::{Pool, Transaction};
+use cenote_postgres::{Error, Pool, Transaction};
 use cenote_tests::{Direction, OwnSchema, Proxy, must_end, open, postgres_url, wait_until};
 
 const INSERT: &str = "insert into account values ($1, 0)";
@@ -165,37 +165,52 @@ async fn a_lease_goes_on_behind_a_transaction_that_was_dropped_in_mid_flight() {
     }
 }
 
-/// Nothing of it had left when the future of `commit`, `rollback` or `savepoint` was dropped: there was no room yet.
+/// Nothing of it had left when the future of `commit`, `rollback` or `savepoint` was dropped: there was no room yet, as the proxy
+/// holds the answers back.
 #[tokio::test]
 async fn an_end_that_waits_for_room_may_be_dropped() {
     let schema = OwnSchema::create("no_room").await;
-    let pool = open(schema.settings().pool_size(2).max_pipeline(2));
+    let proxy = Proxy::start(&postgres_url());
+    let pool = open(proxy.through(schema.settings()).pool_size(2).max_pipeline(2));
     fill(&pool).await;
     pool.execute(INSERT, &[&3]).await.unwrap();
     let mut lease = pool.lease().await.unwrap();
+    // The statement is prepared there.
+    lease.execute("delete from account where id = 3", &[]).await.unwrap();
+    lease.execute(INSERT, &[&3]).await.unwrap();
+    let hold = || proxy.stall(Direction::ToClient);
+    let go_on = || proxy.resume(Direction::ToClient);
 
     let tx = lease.begin();
+    hold();
     abandon(&tx, 10).await;
     abandon(&tx, 11).await;
     vanish(tx.commit()).await;
+    go_on();
     lease.execute(INSERT, &[&12]).await.unwrap();
     assert_eq!(ids(&pool).await, [1, 2, 3, 12], "the commit was not sent, and what comes next is outside");
     let tx = lease.begin();
+    hold();
     abandon(&tx, 10).await;
     abandon(&tx, 11).await;
     vanish(tx.rollback()).await;
+    go_on();
     lease.execute(INSERT, &[&13]).await.unwrap();
     assert_eq!(ids(&pool).await, [1, 2, 3, 12, 13]);
 
     let mut tx = lease.begin();
     let savepoint = tx.savepoint().await.unwrap();
+    hold();
     abandon(&savepoint, 20).await;
     abandon(&savepoint, 21).await;
     vanish(savepoint.rollback()).await;
+    go_on();
     tx.execute(INSERT, &[&22]).await.unwrap();
+    hold();
     abandon(&tx, 23).await;
     abandon(&tx, 24).await;
     vanish(tx.savepoint()).await;
+    go_on();
     tx.execute(INSERT, &[&25]).await.expect("the transaction has not failed");
     tx.commit().await.unwrap();
     assert_eq!(ids(&pool).await, [1, 2, 3, 12, 13, 22, 23, 24, 25]);
@@ -203,17 +218,49 @@ async fn an_end_that_waits_for_room_may_be_dropped() {
     all_leases_are_back(&pool).await;
 }
 
-/// A transaction that was leaked is not continued by the next one.
+/// A transaction that was leaked is not continued by the next one, nor does that say that it had begun.
 #[tokio::test]
 async fn a_transaction_that_was_forgotten_is_never_committed_by_another() {
     let (_schema, pool) = accounts("forgotten").await;
+    let is_refused = |error: Error| {
+        assert!(error.is_caller() && error.was_sent() == Some(false) && !error.is_transaction_lost(), "{error}");
+        assert!(error.to_string().contains("cannot begin within another"), "{error}");
+    };
+    for by_hand in [false, true] {
+        let mut lease = pool.lease().await.unwrap();
+        if by_hand {
+            lease.execute("begin", &[]).await.unwrap();
+            lease.execute(INSERT, &[&10]).await.unwrap();
+        } else {
+            let tx = lease.begin();
+            tx.execute(INSERT, &[&10]).await.unwrap();
+            std::mem::forget(tx);
+        }
+        is_refused(lease.begin().commit().await.expect_err("it could not begin"));
+        let mut tx = lease.begin();
+        is_refused(tx.execute(INSERT, &[&11]).await.expect_err("it could not begin"));
+        is_refused(tx.batch().add(INSERT, &[&11]).run().await.expect_err("it could not begin"));
+        is_refused(tx.savepoint().await.expect_err("it could not begin"));
+        is_refused(tx.commit().await.expect_err("it could not begin"));
+        let tx = lease.begin();
+        tx.execute(INSERT, &[&11]).await.unwrap_err();
+        tx.rollback().await.expect("there is nothing of it");
+        drop(lease.begin());
+        assert!(lease.is_in_transaction(), "the first is as it was");
+        lease.execute("rollback", &[]).await.unwrap();
+        let tx = lease.begin();
+        tx.execute(INSERT, &[&12]).await.expect("nothing is in its way any more");
+        tx.rollback().await.unwrap();
+        drop(lease);
+        all_leases_are_back(&pool).await;
+    }
+    assert_eq!(ids(&pool).await, [1, 2]);
+    // Going back is as good an end as any.
     let mut lease = pool.lease().await.unwrap();
     let tx = lease.begin();
     tx.execute(INSERT, &[&10]).await.unwrap();
     std::mem::forget(tx);
-    let tx = lease.begin();
-    tx.execute(INSERT, &[&11]).await.unwrap_err();
-    drop(tx);
+    is_refused(lease.begin().commit().await.expect_err("it could not begin"));
     drop(lease);
     all_leases_are_back(&pool).await;
     assert_eq!(ids(&pool).await, [1, 2]);
