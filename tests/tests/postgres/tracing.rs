@@ -92,7 +92,7 @@ async fn what_happens_to_connections_and_leases_is_told() {
     pool.query_one("select 1", &[]).await.unwrap();
     ear.must_have_heard(&["connected", "lane=", "address="]);
     drop(pool.lease().await.unwrap());
-    ear.must_have_heard(&["leased", "taken_at=tests/tests/tracing.rs"]);
+    ear.must_have_heard(&["leased", "taken_at=tests/tests/postgres/tracing.rs"]);
     ear.must_have_heard(&["lease returned", "held_ms="]);
     Admin::connect().await.terminate(&pool).await;
     wait_until("the loss is told", async || ear.heard(&["connection lost", "lane=", "cause="])).await;
