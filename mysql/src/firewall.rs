@@ -64,6 +64,8 @@ const KEYWORDS: &[(&str, Reason)] = &[
     // MariaDB runs these outside of stored programs, too.
     ("case", Reason::Hidden("CASE")),
     ("commit", Reason::Transaction("COMMIT")),
+    // MariaDB's, where it reads Oracle's language.
+    ("declare", Reason::Hidden("DECLARE")),
     ("deallocate", Reason::Session("DEALLOCATE PREPARE")),
     ("execute", Reason::Hidden("EXECUTE")),
     ("for", Reason::Hidden("FOR")),
@@ -94,6 +96,7 @@ const COMMITTING_KEYWORDS: &[(&str, &str)] = &[
     ("cache", "CACHE INDEX"),
     ("change", "CHANGE"),
     ("check", "CHECK TABLE"),
+    ("clone", "CLONE"),
     ("create", "CREATE"),
     ("drop", "DROP"),
     ("flush", "FLUSH"),
@@ -207,6 +210,9 @@ impl Effect {
             (Reason::AsksInsertId, _) => "LAST_INSERT_ID would ask the session of a shared connection for what a \
                                           stranger left there. `execute` returns it with its result"
                 .to_owned(),
+            (Reason::Hidden(keyword), Place::Transaction) => {
+                format!("{keyword} runs statements that could commit the transaction. Run them by themselves, or on a lease")
+            }
             (Reason::Hidden(keyword), _) => {
                 format!("{keyword} runs statements that could do anything to a shared connection. {instead}")
             }
@@ -297,6 +303,9 @@ struct Front {
     makes: bool,
     drops: bool,
     sets: bool,
+    /// MariaDB's SET STATEMENT ... FOR: any statement stands behind a FOR.
+    sets_for: bool,
+    loads: bool,
     begins: bool,
     shows: bool,
     flushes: bool,
@@ -332,6 +341,10 @@ impl Front {
             return self.lead(word, effect);
         }
         self.name(word, effect);
+        if self.sets_for && is(word, "for") {
+            (self.begun, self.comment) = (false, None);
+            return;
+        }
         if self.shows && any(word, &["warnings", "errors"]) {
             effect.refuse_shared(Reason::Asks("SHOW WARNINGS or ERRORS"));
         }
@@ -352,6 +365,12 @@ impl Front {
     fn lead(&mut self, word: &[u8], effect: &mut Effect) {
         if let Some((_, reason)) = find(word, KEYWORDS) {
             effect.refuse_shared(*reason);
+            // A procedure is what transactions are made of; it is noticed when it has committed.
+            if let Reason::Hidden(_) = reason
+                && !is(word, "call")
+            {
+                effect.refuse_in_transaction(*reason);
+            }
             // What XA has prepared outlasts its transaction.
             effect.changes_session |= is(word, "xa");
         }
@@ -363,10 +382,11 @@ impl Front {
         self.makes |= creates || self.drops;
         self.analyzes |= is(word, "analyze");
         self.sets |= is(word, "set");
+        self.loads |= is(word, "load");
         self.begins |= is(word, "begin");
         // It names tables of the default database that was when it was prepared.
         effect.outdates_prepared |= is(word, "use");
-        self.second |= self.makes || self.analyzes || self.sets || self.begins;
+        self.second |= self.makes || self.analyzes || self.sets || self.loads || self.begins;
         self.before_body = creates && self.begun;
         self.shows |= is(word, "show");
         self.flushes |= is(word, "flush");
@@ -390,7 +410,16 @@ impl Front {
         }
         // MariaDB's BEGIN NOT ATOMIC holds any statements.
         effect.changes_session |= self.begins && is(word, "not");
-        effect.spoils_session |= self.sets && any(word, KEPT_BY_RESET);
+        if self.sets {
+            effect.spoils_session |= any(word, KEPT_BY_RESET);
+            self.sets_for |= is(word, "statement");
+            if any(word, &["password", "default"]) {
+                effect.refuse_in_transaction(Reason::Commits("SET PASSWORD or SET DEFAULT ROLE"));
+            }
+        }
+        if self.loads && is(word, "index") {
+            effect.refuse_in_transaction(Reason::Commits("LOAD INDEX INTO CACHE"));
+        }
         if self.analyzes && any(word, ANALYZED_TABLES) {
             effect.refuse_in_transaction(Reason::Commits("ANALYZE TABLE"));
         }
