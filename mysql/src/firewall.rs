@@ -81,7 +81,6 @@ const KEYWORDS: &[(&str, Reason)] = &[
     ("rollback", Reason::Transaction("ROLLBACK")),
     ("savepoint", Reason::Transaction("SAVEPOINT")),
     ("set", Reason::Session("SET")),
-    ("start", Reason::Transaction("START TRANSACTION")),
     ("unlock", Reason::Session("UNLOCK")),
     ("use", Reason::Session("USE")),
     ("while", Reason::Hidden("WHILE")),
@@ -109,11 +108,14 @@ const COMMITTING_KEYWORDS: &[(&str, &str)] = &[
     ("repair", "REPAIR"),
     ("reset", "RESET"),
     ("revoke", "REVOKE"),
-    ("stop", "STOP"),
+    ("stop", "STOP REPLICA"),
     ("truncate", "TRUNCATE"),
     ("uninstall", "UNINSTALL"),
     ("unlock", "UNLOCK"),
 ];
+
+/// Behind START these are no transaction; a server commits before it starts them.
+const STARTED: &[&str] = &["replica", "slave", "all", "group_replication"];
 
 /// ANALYZE commits before one of these; MariaDB's ANALYZE of a query does not.
 const ANALYZED_TABLES: &[&str] = &["table", "tables", "local", "no_write_to_binlog"];
@@ -306,6 +308,7 @@ struct Front {
     /// MariaDB's SET STATEMENT ... FOR: any statement stands behind a FOR.
     sets_for: bool,
     loads: bool,
+    starts: bool,
     begins: bool,
     shows: bool,
     flushes: bool,
@@ -338,6 +341,10 @@ impl Front {
         if leads {
             self.begun = comment.is_none();
             self.comment = comment;
+            // Where a server passes over the one before it is no first word.
+            if self.second {
+                self.second_word(word, comment, effect);
+            }
             return self.lead(word, effect);
         }
         self.name(word, effect);
@@ -383,10 +390,11 @@ impl Front {
         self.analyzes |= is(word, "analyze");
         self.sets |= is(word, "set");
         self.loads |= is(word, "load");
+        self.starts |= is(word, "start");
         self.begins |= is(word, "begin");
         // It names tables of the default database that was when it was prepared.
         effect.outdates_prepared |= is(word, "use");
-        self.second |= self.makes || self.analyzes || self.sets || self.loads || self.begins;
+        self.second |= self.makes || self.analyzes || self.sets || self.loads || self.starts || self.begins;
         self.before_body = creates && self.begun;
         self.shows |= is(word, "show");
         self.flushes |= is(word, "flush");
@@ -416,6 +424,11 @@ impl Front {
             if any(word, &["password", "default"]) {
                 effect.refuse_in_transaction(Reason::Commits("SET PASSWORD or SET DEFAULT ROLE"));
             }
+        }
+        if self.starts && any(word, STARTED) {
+            effect.refuse_in_transaction(Reason::Commits("START REPLICA"));
+        } else if self.starts {
+            effect.refuse_shared(Reason::Transaction("START TRANSACTION"));
         }
         if self.loads && is(word, "index") {
             effect.refuse_in_transaction(Reason::Commits("LOAD INDEX INTO CACHE"));
