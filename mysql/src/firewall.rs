@@ -139,7 +139,7 @@ const FUNCTIONS: &[(&str, Reason)] = &[
     ("row_count", Reason::Asks("ROW_COUNT")),
 ];
 
-/// Of the session when it stands alone; with an argument it is a value like any other, kept until the next INSERT.
+/// Asks the session when it stands alone; with an argument it is what the session answers next.
 const LAST_INSERT_ID: &str = "last_insert_id";
 
 /// System variables that tell of the session's last statement.
@@ -470,6 +470,10 @@ enum Function {
 
 impl Call {
     fn look(&mut self, token: Token<'_>, optional: bool, effect: &mut Effect) {
+        if self.opened && !matches!(token, Token::Close) {
+            effect.refuse_shared(Reason::Session("LAST_INSERT_ID with an argument"));
+            self.opened = optional;
+        }
         // The server knows functions by quoted names, too.
         if let Token::Word(name) | Token::Quoted(name) = token {
             let last_insert_id = is(name, LAST_INSERT_ID).then_some(Function::LastInsertId);
@@ -482,7 +486,10 @@ impl Call {
         match (token, self.function) {
             (Token::Open, Some(Function::Of(reason))) => effect.refuse_shared(reason),
             (Token::Open, Some(Function::LastInsertId)) => self.opened = true,
-            (Token::Close, Some(_)) if self.opened => effect.refuse_shared(Reason::AsksInsertId),
+            (Token::Close, Some(_)) if self.opened => {
+                effect.refuse_shared(Reason::AsksInsertId);
+                *self = Call::default();
+            }
             // What a server may pass over stands between nothing.
             _ if optional => {}
             _ => *self = Call::default(),

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use cenote_mysql::{ErrorCode, Pool};
+use cenote_mysql::{ErrorCode, Lease, Pool};
 use cenote_tests::mysql::{Admin, OwnDatabase, OwnUser, Server, open, settings, settings_at};
 use cenote_tests::{PrivateServer, must_end, on_each_server, wait_until};
 
 on_each_server!(
     what_one_leaves_behind_is_gone_for_the_next,
     what_a_transaction_leaves_behind_is_gone_for_the_next,
+    what_last_insert_id_was_given_is_gone_for_the_next,
     a_session_that_was_reset_is_as_after_its_log_in,
     the_default_database_is_what_it_was,
     statements_that_were_prepared_before_are_not_run_as_they_were_then,
@@ -123,6 +124,23 @@ async fn what_a_transaction_leaves_behind_is_gone_for_the_next(server: Server) {
             }
             assert_eq!(text(&pool, look).await, before, "{statements:?}, committed: {commits}");
         }
+    }
+    assert_eq!((pool.stats().connects, pool.stats().leases_closed), (1, 0));
+}
+
+/// Only a lease may ask for it.
+async fn what_last_insert_id_was_given_is_gone_for_the_next(server: Server) {
+    let (_database, pool) = prepare(server, "last_id").await;
+    let given = async |lease: &Lease| {
+        lease.query_one("select last_insert_id()", &[]).await.unwrap().get::<_, i64>(0).unwrap()
+    };
+    for sql in ["select last_insert_id(77)", "select 1 + last_insert_id(70 + 7)"] {
+        let lease = pool.lease().await.unwrap();
+        lease.query(sql, &[]).await.unwrap();
+        assert_eq!(given(&lease).await, 77, "{sql}");
+        drop(lease);
+        all_leases_are_back(&pool).await;
+        assert_eq!(given(&pool.lease().await.unwrap()).await, 0, "{sql}");
     }
     assert_eq!((pool.stats().connects, pool.stats().leases_closed), (1, 0));
 }
