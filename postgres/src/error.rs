@@ -38,11 +38,19 @@ struct Inner {
 enum Kind {
     Server(ServerError),
     Caller(String),
-    Conversion { what: String, source: Arc<dyn StdError + Send + Sync> },
+    /// A transaction, or a savepoint, whose commit undid it: by what it had failed, if anybody has heard.
+    RolledBack(Option<ServerError>),
+    Conversion {
+        what: String,
+        source: Arc<dyn StdError + Send + Sync>,
+    },
     RowCount(&'static str),
     Peer(String),
     Settings(Arc<SettingsError>),
-    Pool { failure: Failure, farewell: Option<ServerError> },
+    Pool {
+        failure: Failure,
+        farewell: Option<ServerError>,
+    },
 }
 
 impl Error {
@@ -56,6 +64,10 @@ impl Error {
 
     pub(crate) fn caller(words: impl Into<String>) -> Error {
         Error::new(Kind::Caller(words.into()))
+    }
+
+    pub(crate) fn rolled_back(cause: Option<ServerError>) -> Error {
+        Error::new(Kind::RolledBack(cause))
     }
 
     pub(crate) fn peer(words: impl Into<String>) -> Error {
@@ -109,10 +121,12 @@ impl Error {
 
     /// This call was at fault: a value of the wrong type, too many parameters, a statement that does not belong on a
     /// shared connection, more or fewer rows than asked for, settings that cannot be met, a reply larger than the pool
-    /// buffers.
+    /// buffers, a commit of what had failed before (then [`code`](Error::code) is of the statement that failed).
     pub fn is_caller(&self) -> bool {
         match &self.0.kind {
-            Kind::Caller(_) | Kind::Conversion { .. } | Kind::RowCount(_) | Kind::Settings(_) => true,
+            Kind::Caller(_) | Kind::RolledBack(_) | Kind::Conversion { .. } | Kind::RowCount(_) | Kind::Settings(_) => {
+                true
+            }
             Kind::Pool { failure, .. } => {
                 matches!(failure, Failure::ReplyTooLarge { .. } | Failure::InTransaction)
                     || self.login_failure().is_some_and(LoginError::is_caller)
@@ -174,11 +188,12 @@ impl Error {
         }
     }
 
-    /// The server's error, with all its fields: why it refused, or why it closed the connection.
+    /// The server's error, with all its fields: why it refused, or why it closed the connection. Of a commit that rolled back:
+    /// why the statement failed that made it so.
     pub fn as_server_error(&self) -> Option<&ServerError> {
         match (&self.0.kind, self.login_failure()) {
             (Kind::Server(error), _) | (_, Some(LoginError::Server(error))) => Some(error),
-            (Kind::Pool { farewell, .. }, _) => farewell.as_ref(),
+            (Kind::Pool { farewell: cause, .. } | Kind::RolledBack(cause), _) => cause.as_ref(),
             _ => None,
         }
     }
@@ -198,6 +213,7 @@ impl Error {
     pub(crate) fn without_values(&self) -> String {
         match &self.0.kind {
             Kind::Server(error) => format!("server error {}", error.code()),
+            Kind::RolledBack(Some(error)) => format!("rolled back instead of committed: server error {}", error.code()),
             Kind::Conversion { what, .. } => format!("{what}: not of the right type"),
             _ => self.to_string(),
         }
@@ -243,6 +259,10 @@ impl fmt::Display for Error {
         match &self.0.kind {
             Kind::Server(error) => error.fmt(f),
             Kind::Caller(words) => f.write_str(words),
+            Kind::RolledBack(cause) => {
+                f.write_str("a statement had failed before, and what was to be committed was rolled back instead")?;
+                cause.as_ref().map_or(Ok(()), |cause| write!(f, ": {cause}"))
+            }
             Kind::Conversion { what, source } => write!(f, "{what}: {source}"),
             Kind::RowCount(words) => f.write_str(words),
             Kind::Peer(words) => write!(f, "the server broke the protocol: {words}"),
@@ -267,11 +287,11 @@ impl fmt::Debug for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match &self.0.kind {
-            Kind::Server(error) => Some(error),
+            Kind::Server(error) | Kind::RolledBack(Some(error)) => Some(error),
             Kind::Conversion { source, .. } => Some(&**source),
             Kind::Settings(error) => Some(&**error),
             Kind::Pool { failure, .. } => Some(failure),
-            Kind::Caller(_) | Kind::RowCount(_) | Kind::Peer(_) => None,
+            Kind::Caller(_) | Kind::RolledBack(None) | Kind::RowCount(_) | Kind::Peer(_) => None,
         }
     }
 }

@@ -13,6 +13,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use cenote_pool::StatementId;
 use postgres_types::Oid;
 
+use crate::server_error::{ServerError, SqlState};
+
 /// A text, with the types that its caller names.
 type Text = (Box<str>, Box<[Oid]>);
 
@@ -20,6 +22,8 @@ type Text = (Box<str>, Box<[Oid]>);
 #[derive(Debug, Default)]
 pub(crate) struct OwnSession {
     first_uses: Mutex<HashMap<Text, FirstUse>>,
+    /// The last error of a statement, as somebody has read it: behind it the server says no more than that it refuses.
+    failed_by: Mutex<Option<ServerError>>,
 }
 
 /// A text that is being learned.
@@ -53,6 +57,27 @@ impl OwnSession {
     /// Texts may mean something else from here on: nobody follows those who came before.
     pub(crate) fn change_names(&self) {
         self.first_uses().clear();
+    }
+
+    /// A statement's caller has read of this error.
+    pub(crate) fn note_failure(&self, error: &ServerError) {
+        if error.code() != SqlState::IN_FAILED_SQL_TRANSACTION {
+            *self.failed_by() = Some(error.clone());
+        }
+    }
+
+    /// What failed before is of no account any more.
+    pub(crate) fn forget_failure(&self) {
+        *self.failed_by() = None;
+    }
+
+    /// By what a transaction that has failed has failed. `None`: whoever was to read of it has vanished.
+    pub(crate) fn failure(&self) -> Option<ServerError> {
+        self.failed_by().clone()
+    }
+
+    fn failed_by(&self) -> MutexGuard<'_, Option<ServerError>> {
+        self.failed_by.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn first_uses(&self) -> MutexGuard<'_, HashMap<Text, FirstUse>> {

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::firewall::{Change, Effect, Place, SET_LOCAL};
 use crate::language::{self, Postgres};
 use crate::own_session::OwnSession;
-use crate::server_error::Notice;
+use crate::server_error::{Notice, ServerError};
 use crate::settings::{Settings, SettingsError};
 
 /// The Postgres pools of this process.
@@ -153,6 +153,12 @@ impl Pool {
     /// What a lease's statements know in common.
     pub(crate) fn own(&self) -> Option<&OwnSession> {
         self.own.as_deref()
+    }
+
+    /// The server has refused a statement.
+    pub(crate) fn refused(&self, error: ServerError) -> Error {
+        self.own.iter().for_each(|own| own.note_failure(&error));
+        Error::server(error)
     }
 
     pub(crate) fn machine(&self) -> &cenote_pool::Pool<Postgres> {

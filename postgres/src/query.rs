@@ -203,7 +203,7 @@ impl Pool {
                 return Err(Error::peer("a statement without its description"));
             };
             if !asking.was_led_astray(Some(refusal.error.code())) {
-                return Err(Error::server(refusal.error));
+                return Err(self.refused(refusal.error));
             }
             asking = self.asking_alone(sql, types)?;
         };

@@ -73,7 +73,7 @@ impl<'a> Reader<'a> {
         let body = self.reply.get(message.body).unwrap_or_default();
         match message.tag {
             b'I' => Ok(Some(Part::Complete(body))),
-            b'E' => Err(Error::server(ServerError::parse(body))),
+            b'E' => Err(self.pool.refused(ServerError::parse(body))),
             b't' => Ok(Some(Part::Parameters(body))),
             b'T' => Ok(Some(Part::Columns(body))),
             b'n' => Ok(Some(Part::NoColumns)),

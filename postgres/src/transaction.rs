@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::lease::{Canceller, Lease};
 use crate::pool::Pool;
 use crate::reply;
+use crate::server_error::{ServerError, SqlState};
 use crate::verbs::verbs;
 use crate::wire::frontend;
 
@@ -155,6 +156,7 @@ impl Pool {
 }
 
 fn begin(lease: &Lease, options: TransactionOptions) {
+    lease.session().own().inspect(|own| own.forget_failure());
     // Statements may follow each other at once: behind one that fails the server refuses the rest.
     lease.machine().begin(vec![frontend::unsynced(&options.sql()).into()], false);
     if options.read_only == Some(true) {
@@ -193,18 +195,23 @@ impl<'a> Transaction<'a> {
     /// # Errors
     ///
     /// The server's, for instance for constraints that are checked at the end; nothing was done then. Also when a
-    /// statement had failed: then the server has rolled back instead. When the connection was lost after the commit was
+    /// statement had failed: then the server has rolled back instead, and [`Error::code`] is that statement's (unless it was
+    /// dropped before it was answered). When the connection was lost after the commit was
     /// sent ([`Error::was_sent`]), it is unknown whether it happened.
     pub async fn commit(mut self) -> Result<(), Error> {
         if self.depth > 0 {
             let name = self.savepoint_name();
             let released = self.end_by(&[format!("release savepoint {name}")]).await;
-            if let (Err(_), true) = (&released, self.ended) {
-                // A statement of it has failed: undone, the transaction around it goes on.
-                self.lease().machine().undoes();
-                self.lease().machine().send_unheard(&frontend::synced(&self.undo()));
+            let Err(error) = released else { return Ok(()) };
+            if !self.ended {
+                return Err(error);
             }
-            return released.map(|_| ());
+            // A statement of it has failed: undone, the transaction around it goes on.
+            let cause = self.take_failure();
+            self.lease().machine().undoes();
+            self.lease().machine().send_unheard(&frontend::synced(&self.undo()));
+            let has_failed = error.code() == Some(SqlState::IN_FAILED_SQL_TRANSACTION);
+            return Err(if has_failed && cause.is_some() { Error::rolled_back(cause) } else { error });
         }
         if !self.lease().machine().has_begun() {
             // Whatever was to be done could not even be sent if the connection is gone.
@@ -213,9 +220,7 @@ impl<'a> Transaction<'a> {
         // It is not sent before it is known that the transaction has begun, nor if the server has ended it.
         match self.end_by(&["commit".to_owned()]).await?.as_slice() {
             b"COMMIT" => Ok(()),
-            _ => Err(Error::caller(
-                "a statement of the transaction had failed, and it was rolled back instead of committed",
-            )),
+            _ => Err(Error::rolled_back(self.take_failure())),
         }
     }
 
@@ -226,6 +231,7 @@ impl<'a> Transaction<'a> {
     /// When the connection was lost; it is rolled back then, too.
     pub async fn rollback(mut self) -> Result<(), Error> {
         if self.depth > 0 {
+            self.take_failure();
             self.lease().machine().undoes();
             return self.end_by(&self.undo()).await.map(|_| ());
         }
@@ -273,6 +279,14 @@ impl<'a> Transaction<'a> {
     fn undo(&self) -> [String; 2] {
         let name = self.savepoint_name();
         [format!("rollback to savepoint {name}"), format!("release savepoint {name}")]
+    }
+
+    /// By what it has failed, which is of no account for what comes next.
+    fn take_failure(&self) -> Option<ServerError> {
+        let own = self.session().own()?;
+        let failure = own.failure();
+        own.forget_failure();
+        failure
     }
 
     /// Whether the server has heard of it; from here on it takes nothing but its end.
@@ -328,6 +342,7 @@ impl Drop for Transaction<'_> {
             return;
         };
         if self.depth > 0 {
+            self.take_failure();
             lease.machine().send_unheard(&frontend::synced(&self.undo()));
         } else if self.begun || lease.machine().end() {
             lease.machine().send_unheard(&frontend::synced(&["rollback".to_owned()]));

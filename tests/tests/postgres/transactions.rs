@@ -218,6 +218,11 @@ async fn a_hundred_statements_at_once_are_pipelined_in_their_order() {
     }
 }
 
+fn says_why_it_was_undone(error: &Error, code: SqlState) {
+    assert!(error.is_caller() && error.code() == Some(code), "{error}");
+    assert!(error.to_string().contains("rolled back") && error.to_string().contains(&code.to_string()), "{error}");
+}
+
 #[tokio::test]
 async fn a_failed_statement_makes_the_commit_an_error_and_nothing_stays() {
     let (_schema, pool) = accounts("failed").await;
@@ -227,8 +232,7 @@ async fn a_failed_statement_makes_the_commit_an_error_and_nothing_stays() {
     assert_eq!(error.code(), Some(SqlState::UNIQUE_VIOLATION), "{error}");
     let error = tx.execute(INSERT, &[&4]).await.unwrap_err();
     assert_eq!(error.code(), Some(SqlState::IN_FAILED_SQL_TRANSACTION), "{error}");
-    let error = tx.commit().await.unwrap_err();
-    is_refused_for(&error, "rolled back");
+    says_why_it_was_undone(&tx.commit().await.unwrap_err(), SqlState::UNIQUE_VIOLATION);
     assert_eq!(ids(&pool).await, [1, 2]);
 
     // The same when all of them were on their way at once: what follows the one that fails does not happen.
@@ -241,15 +245,54 @@ async fn a_failed_statement_makes_the_commit_an_error_and_nothing_stays() {
         outcomes.await.into_iter().map(|outcome| outcome.err().and_then(|error| error.code())).collect();
     let failed = Some(SqlState::IN_FAILED_SQL_TRANSACTION);
     assert_eq!(codes, [None, Some(SqlState::UNIQUE_VIOLATION), failed, failed]);
-    is_refused_for(&tx.commit().await.unwrap_err(), "rolled back");
+    says_why_it_was_undone(&tx.commit().await.unwrap_err(), SqlState::UNIQUE_VIOLATION);
     assert_eq!(ids(&pool).await, [1, 2]);
 
     // And when it was the very first, which took BEGIN along.
     let tx = pool.begin().await.unwrap();
     tx.execute(INSERT, &[&1]).await.unwrap_err();
-    is_refused_for(&tx.commit().await.unwrap_err(), "rolled back");
+    says_why_it_was_undone(&tx.commit().await.unwrap_err(), SqlState::UNIQUE_VIOLATION);
     all_leases_are_back(&pool).await;
     assert_eq!((pool.stats().connections_lost, pool.stats().quarantines), (0, 0));
+}
+
+/// Of several that failed it is the one that made the transaction fail; of none that was heard, nobody knows.
+#[tokio::test]
+async fn a_commit_names_the_error_that_it_failed_by_and_no_other() {
+    const NOT_A_NUMBER: &str = "select 1 / ($1::int4 - 1)";
+    let (_schema, pool) = accounts("failed_by").await;
+    let mut lease = pool.lease().await.unwrap();
+    lease.execute(INSERT, &[&1]).await.unwrap_err();
+    let tx = lease.begin();
+    tx.query(NOT_A_NUMBER, &[&1]).await.unwrap_err();
+    tx.execute(INSERT, &[&1]).await.unwrap_err();
+    says_why_it_was_undone(&tx.commit().await.unwrap_err(), SqlState::DIVISION_BY_ZERO);
+
+    // Not one of a savepoint that was undone, in whatever way; and the statement that fails then was dropped.
+    for way in 0..3 {
+        let mut tx = lease.begin();
+        let savepoint = tx.savepoint().await.unwrap();
+        savepoint.execute(INSERT, &[&1]).await.unwrap_err();
+        match way {
+            0 => savepoint.rollback().await.unwrap(),
+            1 => drop(savepoint),
+            _ => says_why_it_was_undone(&savepoint.commit().await.unwrap_err(), SqlState::UNIQUE_VIOLATION),
+        }
+        assert!(futures_util::poll!(Box::pin(tx.query(NOT_A_NUMBER, &[&1]))).is_pending());
+        let error = tx.commit().await.unwrap_err();
+        is_refused_for(&error, "rolled back");
+    }
+
+    let typed: &[(&(dyn ToSql + Sync), Type)] = &[(&1, Type::INT4)];
+    let tx = lease.begin();
+    tx.query_typed("select 1 / ($1::int4 - 1) as typed", typed).await.unwrap_err();
+    says_why_it_was_undone(&tx.commit().await.unwrap_err(), SqlState::DIVISION_BY_ZERO);
+    let tx = lease.begin();
+    tx.batch().add("select 1", &[]).add(NOT_A_NUMBER, &[&1]).run().await.unwrap_err();
+    says_why_it_was_undone(&tx.commit().await.unwrap_err(), SqlState::DIVISION_BY_ZERO);
+    let tx = lease.begin();
+    tx.query("select * from nowhere", &[]).await.unwrap_err();
+    says_why_it_was_undone(&tx.commit().await.unwrap_err(), SqlState::UNDEFINED_TABLE);
 }
 
 /// What is checked when it ends.
@@ -310,8 +353,7 @@ async fn savepoints_are_undone_by_themselves() {
     let failed = tx.savepoint().await.unwrap();
     failed.execute(INSERT, &[&10]).await.unwrap_err();
     failed.execute(INSERT, &[&14]).await.unwrap_err();
-    let error = failed.commit().await.unwrap_err();
-    assert_eq!(error.code(), Some(SqlState::IN_FAILED_SQL_TRANSACTION), "{error}");
+    says_why_it_was_undone(&failed.commit().await.unwrap_err(), SqlState::UNIQUE_VIOLATION);
     tx.rollback().await.unwrap();
     assert_eq!(ids(&pool).await, [1, 2]);
 
