@@ -17,8 +17,8 @@ pub(crate) enum Effect {
     WithinTransaction(&'static str),
     /// It changes what stays until the session ends or is reset.
     Session(&'static str, Change),
-    /// It moves data in a way of its own.
-    Copy,
+    /// It has no place anywhere, for this reason.
+    Missing(&'static str),
     /// It runs a block or a procedure: nobody can see what that does.
     Hidden,
 }
@@ -50,14 +50,14 @@ const KEYWORDS: &[(&str, Effect)] = &[
     ("begin", Effect::Transaction("BEGIN")),
     ("close", Effect::Session("CLOSE", Change::Reset)),
     ("commit", Effect::Transaction("COMMIT")),
-    ("copy", Effect::Copy),
+    ("copy", Effect::Missing("COPY is not there yet: it needs a way of its own to move data")),
     ("deallocate", Effect::Session("DEALLOCATE", Change::Prepared)),
     ("declare", Effect::Session("DECLARE", Change::Reset)),
     ("discard", Effect::Session("DISCARD", Change::Prepared)),
     ("end", Effect::Transaction("END")),
     ("execute", Effect::Session("EXECUTE", Change::Reset)),
     ("fetch", Effect::Session("FETCH", Change::Reset)),
-    ("listen", Effect::Session("LISTEN", Change::Reset)),
+    ("listen", Effect::Missing("LISTEN is not there yet: nobody would hear of the notifications")),
     ("load", Effect::Session("LOAD", Change::Reset)),
     ("lock", Effect::WithinTransaction("LOCK")),
     ("move", Effect::Session("MOVE", Change::Reset)),
@@ -104,7 +104,7 @@ impl Effect {
     pub(crate) fn admit(self, place: Place) -> Result<(), Error> {
         match (self, place) {
             (Effect::None | Effect::Hidden, _) => Ok(()),
-            (Effect::Copy, _) => Err(Error::caller("COPY is not there yet: it needs a way of its own to move data")),
+            (Effect::Missing(words), _) => Err(Error::caller(words)),
             (Effect::Transaction(keyword), Place::Shared) => Err(Error::caller(format!(
                 "{keyword} would change the session of a shared connection. Use `pool.begin()` for a transaction, or \
                  `batch` for several statements in one round trip"
@@ -356,6 +356,9 @@ mod tests {
             ("commit", Place::Transaction, "its `commit`"),
             ("prepare transaction 'a'", Place::Transaction, "its `commit`"),
             ("copy t from stdin", Place::Lease, "not there yet"),
+            ("listen x", Place::Lease, "LISTEN is not there yet"),
+            ("listen x", Place::Transaction, "LISTEN is not there yet"),
+            ("listen x", Place::Shared, "LISTEN is not there yet"),
         ] {
             let error = classify(sql).admit(place).expect_err(sql);
             assert!(error.to_string().contains(words), "{sql}: {error}");
@@ -365,7 +368,7 @@ mod tests {
     #[test]
     fn a_lease_may_do_to_its_session_what_it_likes() {
         for sql in
-            ["begin", "set search_path to a", "listen x", "create temp table t(a int)", "lock table a", "do $$ $$"]
+            ["begin", "set search_path to a", "unlisten x", "create temp table t(a int)", "lock table a", "do $$ $$"]
         {
             assert!(classify(sql).admit(Place::Lease).is_ok(), "{sql}");
         }

@@ -10,7 +10,7 @@ use crate::pool::Pool;
 use crate::transaction::{Transaction, TransactionOptions};
 use crate::verbs::verbs;
 
-/// A connection that nobody else uses until it is dropped: for `SET`, `LISTEN`, temporary tables, advisory locks, cursors,
+/// A connection that nobody else uses until it is dropped: for `SET`, temporary tables, advisory locks, cursors,
 /// or a transaction after another.
 ///
 /// Statements are pipelined as those of a [`Pool`], and run in the order in which they were first polled. Dropped, it goes

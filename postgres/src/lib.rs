@@ -26,9 +26,9 @@
 //! own, so that an error is its caller's alone; [`Pool::batch`] puts several statements of one caller under one Sync,
 //! which makes them one transaction.
 //!
-//! A connection is shared, so what would change its session (`BEGIN`, `SET`, `LISTEN`, ...) is refused on a [`Pool`]
+//! A connection is shared, so what would change its session (`BEGIN`, `SET`, temporary tables, ...) is refused on a [`Pool`]
 //! with an error that names what to use: [`Pool::begin`] for a [`Transaction`], [`Pool::lease`] for a connection of one's
-//! own. Not there yet: `COPY`, notifications, streams.
+//! own. Not there yet: `COPY`, `LISTEN`, streams.
 
 mod ask;
 mod auth;

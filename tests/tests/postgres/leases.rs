@@ -54,7 +54,10 @@ const CHANGES: &[Change] = &[
         statements: &["set session characteristics as transaction read only"],
         look: "show transaction_read_only",
     },
-    Change { statements: &["listen left_here"], look: "select count(*)::text from pg_listening_channels()" },
+    Change {
+        statements: &["do $$ begin execute 'listen left_here'; end $$"],
+        look: "select count(*)::text from pg_listening_channels()",
+    },
     Change {
         statements: &["prepare left_here as select 1"],
         look: "select count(*)::text from pg_prepared_statements where from_sql",
@@ -370,7 +373,6 @@ async fn what_was_learned_by_a_lease_stays_refused_on_the_pool() {
         let lease = pool.lease().await.unwrap();
         for sql in [
             "set work_mem to '2MB'",
-            "listen here",
             "begin",
             "lock table pg_class in access share mode",
             "declare c cursor for select 1",
@@ -390,8 +392,13 @@ async fn what_was_learned_by_a_lease_stays_refused_on_the_pool() {
             }
             assert_eq!(pool.stats().bytes_written, written, "{sql}, round {round}");
         }
-        let error = lease.query("copy pg_class to stdout", &[]).await.unwrap_err();
-        assert!(error.is_caller() && error.to_string().contains("COPY"), "{error}");
+        for (sql, word) in
+            [("copy pg_class to stdout", "COPY"), ("listen here", "LISTEN"), ("-- x\nLISTEN x", "LISTEN")]
+        {
+            let error = lease.query(sql, &[]).await.expect_err(sql);
+            assert!(error.is_caller() && error.to_string().contains(word), "{error}");
+            assert!(error.to_string().contains("not there yet"), "{error}");
+        }
         drop(lease);
         all_leases_are_back(&pool).await;
     }
