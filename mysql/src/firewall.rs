@@ -6,10 +6,12 @@
 //! what it cannot see is caught after the reply, by the status flags. What a stored function does to its session, it does
 //! not see.
 
+mod encoding;
 #[cfg(test)]
 mod tests;
 mod tokens;
 
+use self::encoding::Encoding;
 use self::tokens::{Executable, Token, Tokens};
 use crate::error::Error;
 
@@ -20,6 +22,8 @@ pub(crate) struct Effect {
     not_shared: Option<Reason>,
     /// Why it is not for a transaction that `begin` has made.
     not_in_transaction: Option<Reason>,
+    /// Why it is for no connection at all.
+    nowhere: Option<Reason>,
     /// It may leave the session other than it was.
     changes_session: bool,
     /// It changes what no reset undoes.
@@ -54,6 +58,8 @@ enum Reason {
     AsksInsertId,
     /// It holds statements that could be any.
     Hidden(&'static str),
+    /// It has the session speak another encoding.
+    Encoding,
 }
 
 /// Statements that begin with these are not for everybody's connection.
@@ -194,6 +200,7 @@ impl Effect {
             Place::Transaction => (self.not_in_transaction, "Use its `commit`, `rollback` or `savepoint`"),
             Place::Lease => (None, ""),
         };
+        let reason = self.nowhere.or(reason);
         let Some(reason) = reason else { return Ok(()) };
         Err(Error::caller(match (reason, place) {
             (Reason::Transaction(keyword), Place::Shared) => format!(
@@ -212,6 +219,9 @@ impl Effect {
             (Reason::AsksInsertId, _) => "LAST_INSERT_ID would ask the session of a shared connection for what a \
                                           stranger left there. `execute` returns it with its result"
                 .to_owned(),
+            (Reason::Encoding, _) => "this SET would have the session speak something else than utf8mb4, which is all that \
+                                      this driver reads and writes. Convert where the text is: `convert(name using latin1)`"
+                .to_owned(),
             (Reason::Hidden(keyword), Place::Transaction) => {
                 format!("{keyword} runs statements that could commit the transaction. Run them by themselves, or on a lease")
             }
@@ -229,6 +239,10 @@ impl Effect {
         }
     }
 
+    fn refuse_everywhere(&mut self, reason: Reason) {
+        self.nowhere.get_or_insert(reason);
+    }
+
     fn refuse_in_transaction(&mut self, reason: Reason) {
         self.not_in_transaction.get_or_insert(reason);
     }
@@ -238,6 +252,7 @@ impl Effect {
         Effect {
             not_shared: self.not_shared.or(other.not_shared),
             not_in_transaction: self.not_in_transaction.or(other.not_in_transaction),
+            nowhere: self.nowhere.or(other.nowhere),
             changes_session: self.changes_session || other.changes_session,
             spoils_session: self.spoils_session || other.spoils_session,
             outdates_prepared: self.outdates_prepared || other.outdates_prepared,
@@ -257,9 +272,12 @@ fn read(sql: &str, executable: Executable) -> Effect {
     let mut tokens = Tokens::new(sql, executable);
     let mut effect = Effect::default();
     let mut previous: &[u8] = &[];
-    let (mut front, mut call) = (Front::default(), Call::default());
+    let (mut front, mut call, mut encoding) = (Front::default(), Call::default(), Encoding::default());
     while let Some(token) = tokens.next() {
         let comment = tokens.comment;
+        if front.sets || front.holds_others {
+            encoding.look(token, previous, comment, &mut effect);
+        }
         front.look(token, comment, &mut effect);
         if front.is_body {
             return effect;
@@ -280,6 +298,7 @@ fn read(sql: &str, executable: Executable) -> Effect {
         call.look(token, comment.is_some(), &mut effect);
         previous = if let Token::Word(word) = token { word } else { &[] };
     }
+    encoding.end(&mut effect);
     effect
 }
 
@@ -310,6 +329,8 @@ struct Front {
     loads: bool,
     starts: bool,
     begins: bool,
+    /// MariaDB's compound statements.
+    holds_others: bool,
     shows: bool,
     flushes: bool,
     analyzes: bool,
@@ -331,7 +352,7 @@ impl Front {
     }
 
     fn look(&mut self, token: Token<'_>, comment: Option<u32>, effect: &mut Effect) {
-        let account = std::mem::replace(&mut self.account, matches!(token, Token::Other | Token::Variable { .. }));
+        let account = std::mem::replace(&mut self.account, matches!(token, Token::Other | Token::Assign | Token::Variable { .. }));
         let word = match token {
             Token::Word(word) => word,
             Token::Quoted(name) | Token::System(name) => return self.name(name, effect),
@@ -376,6 +397,7 @@ impl Front {
             if let Reason::Hidden(_) = reason
                 && !is(word, "call")
             {
+                self.holds_others = true;
                 effect.refuse_in_transaction(*reason);
             }
             // What XA has prepared outlasts its transaction.
@@ -392,6 +414,7 @@ impl Front {
         self.loads |= is(word, "load");
         self.starts |= is(word, "start");
         self.begins |= is(word, "begin");
+        self.holds_others |= self.begins;
         // It names tables of the default database that was when it was prepared.
         effect.outdates_prepared |= is(word, "use");
         self.second |= self.makes || self.analyzes || self.sets || self.loads || self.starts || self.begins;

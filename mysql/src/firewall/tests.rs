@@ -231,7 +231,7 @@ fn a_lease_may_do_to_its_session_what_it_likes_and_is_reset_for_it() {
         ("begin", false),
         ("begin not atomic set session time_zone = '+05:00'; end", true),
         ("xa start 'a'", true),
-        ("set names latin1", true),
+        ("set names utf8mb4", true),
         ("set @a = 1", true),
         ("select @a := 1", true),
         ("use mysql", true),
@@ -266,14 +266,66 @@ fn what_was_prepared_before_some_statements_is_outdated_by_them() {
         ("/*!99999 use */ other", true),
         ("set sql_mode = ''", true),
         ("set @@session.SQL_MODE = ''", true),
-        ("set @a = 1, names latin1", true),
-        ("set character_set_client = latin1", true),
+        ("set @a = 1, names utf8mb4", true),
+        ("set character_set_client = utf8mb4", true),
         ("set `collation_connection` = utf8mb4_bin", true),
         ("set @a = 1", false),
         ("set time_zone = '+00:00'", false),
         ("select sql_mode, names from t", false),
     ] {
         assert_eq!(classify(sql).outdates_prepared(), outdates, "{sql}");
+    }
+}
+
+#[test]
+fn nothing_but_utf8mb4_is_spoken_anywhere() {
+    for sql in [
+        "set names latin1",
+        "SET NAMES 'utf8'",
+        "set names utf8mb3",
+        "set names default",
+        "set names binary",
+        "set names",
+        "set @a = 1, names latin1",
+        "set character set latin1",
+        "set char set 'latin1'",
+        "set charset latin1",
+        "set character_set_results = null",
+        "set character_set_results := latin1",
+        "set session character_set_client = 'latin1'",
+        "set @@session.character_set_connection = latin1",
+        "set `character_set_results` = latin1",
+        "set character_set_results = ?",
+        "set character_set_results = @a",
+        "set character_set_results = default",
+        "set time_zone = '+00:00', character_set_results = (select 1)",
+        "set statement character_set_results = latin1 for select 1",
+        "begin not atomic set names latin1; end",
+        "if 1 then set character_set_results = null; end if",
+        "/*!50000 set */ names latin1",
+        "set /*!99999 names */ latin1",
+        "set names /*!99999 utf8mb4 */ latin1",
+        "set names /*!50000 latin1 */",
+    ] {
+        for place in [Place::Shared, Place::Lease, Place::Transaction] {
+            let error = classify(sql).admit(place).expect_err(sql).to_string();
+            assert!(error.contains("utf8mb4") || sql.contains("names */"), "{sql}: {error}");
+        }
+    }
+    for sql in [
+        "set names utf8mb4",
+        "SET NAMES 'UTF8MB4' collate utf8mb4_bin",
+        "/*!40101 set names utf8mb4 */",
+        "set character set utf8mb4",
+        "set character_set_results = utf8mb4, @@character_set_client := 'utf8mb4'",
+        "set @a = (select a, names, charset from t)",
+        "set @names = 'latin1', @a = @@character_set_results",
+        "set time_zone = '+00:00', @a = charset('a'), @b = 1 + char(65)",
+        "set collation_connection = utf8mb4_bin",
+        "select names, character_set_results = latin1 from t",
+        "create procedure p() set names latin1",
+    ] {
+        assert!(classify(sql).admit(Place::Lease).is_ok(), "{sql}");
     }
 }
 

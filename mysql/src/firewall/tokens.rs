@@ -24,7 +24,9 @@ pub(super) enum Token<'a> {
     Open,
     Close,
     /// In single quotes.
-    Text,
+    Text(&'a [u8]),
+    /// `=`, or one of the two signs of `:=`.
+    Assign,
     Other,
 }
 
@@ -77,7 +79,7 @@ impl<'a> Iterator for Tokens<'a> {
                     let rest = after_quote(sql);
                     self.behind_name = true;
                     let inside = &inside[..(inside.len() - rest.len()).saturating_sub(1)];
-                    (Some(if *quote == b'\'' { Token::Text } else { Token::Quoted(inside) }), rest)
+                    (Some(if *quote == b'\'' { Token::Text(inside) } else { Token::Quoted(inside) }), rest)
                 }
                 [b'@', b'@', rest @ ..] => {
                     let (name, rest) = system_variable(rest);
@@ -93,6 +95,7 @@ impl<'a> Iterator for Tokens<'a> {
                 }
                 [b'(', rest @ ..] => (Some(Token::Open), rest),
                 [b')', rest @ ..] => (Some(Token::Close), rest),
+                [b'=' | b':', rest @ ..] => (Some(Token::Assign), rest),
                 [first, rest @ ..] => ((*first > b' ').then_some(Token::Other), rest),
             };
             self.rest = rest;

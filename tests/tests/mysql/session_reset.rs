@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use cenote_mysql::{ErrorCode, Lease, Pool};
+use cenote_mysql::{Error, ErrorCode, Lease, Pool};
 use cenote_tests::mysql::{Admin, OwnDatabase, OwnUser, Server, open, settings, settings_at};
 use cenote_tests::{PrivateServer, must_end, on_each_server, wait_until};
 
 on_each_server!(
     what_one_leaves_behind_is_gone_for_the_next,
     what_a_transaction_leaves_behind_is_gone_for_the_next,
+    no_session_speaks_anything_but_utf8mb4,
     what_last_insert_id_was_given_is_gone_for_the_next,
     a_session_that_was_reset_is_as_after_its_log_in,
     the_default_database_is_what_it_was,
@@ -54,8 +55,7 @@ const CHANGES: &[Change] = &[
     },
     Change { statements: &["set sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'"], look: "select @@sql_mode" },
     Change { statements: &["set time_zone = '+05:00'"], look: "select @@time_zone" },
-    Change { statements: &["set names latin1"], look: "select concat(@@character_set_client, @@collation_connection)" },
-    Change { statements: &["set character_set_results = null"], look: "select @@character_set_results" },
+    Change { statements: &["set names utf8mb4 collate utf8mb4_bin"], look: "select @@collation_connection" },
     Change {
         statements: &["set session transaction isolation level serializable"],
         look: "select @@transaction_isolation",
@@ -128,6 +128,26 @@ async fn what_a_transaction_leaves_behind_is_gone_for_the_next(server: Server) {
     assert_eq!((pool.stats().connects, pool.stats().leases_closed), (1, 0));
 }
 
+async fn no_session_speaks_anything_but_utf8mb4(server: Server) {
+    let pool = open(settings(server, "utf8mb4").pool_size(1));
+    let mut lease = pool.lease().await.unwrap();
+    let is_refused = |error: Error| {
+        assert!(error.is_caller() && error.to_string().contains("utf8mb4"), "{error}");
+    };
+    for sql in ["set names latin1", "set character_set_results = null", "set character set latin1"] {
+        is_refused(lease.execute(sql, &[]).await.expect_err(sql));
+        is_refused(lease.query_text(sql).await.expect_err(sql));
+        is_refused(lease.call_text(sql).await.expect_err(sql));
+        let tx = lease.begin();
+        is_refused(tx.execute(sql, &[]).await.expect_err(sql));
+        tx.commit().await.unwrap();
+    }
+    lease.execute("set names utf8mb4 collate utf8mb4_bin", &[]).await.expect("it is spoken");
+    lease.execute("set character_set_results = 'utf8mb4'", &[]).await.expect("it is spoken");
+    let row = lease.query_one("select '😀 ä 漢'", &[]).await.unwrap();
+    assert_eq!(row.get::<_, String>(0).unwrap(), "😀 ä 漢");
+}
+
 /// Only a lease may ask for it.
 async fn what_last_insert_id_was_given_is_gone_for_the_next(server: Server) {
     let (_database, pool) = prepare(server, "last_id").await;
@@ -175,7 +195,7 @@ async fn a_session_that_was_reset_is_as_after_its_log_in(server: Server) {
     let lease = pool.lease().await.unwrap();
     for sql in [
         "set @left = 'here'",
-        "set sql_mode = '', names latin1",
+        "set sql_mode = '', names utf8mb4 collate utf8mb4_bin",
         "set session max_execution_time = 77",
         "set session max_statement_time = 77",
         "set session transaction isolation level read uncommitted",
