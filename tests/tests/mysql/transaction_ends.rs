@@ -11,6 +11,8 @@ on_each_server!(
     a_deadlock_takes_nothing_along_that_was_asked_at_the_same_time,
     a_lock_wait_timeout_leaves_the_transaction_open,
     a_procedure_that_commits_is_noticed,
+    what_hides_a_commit_is_refused_within_a_transaction,
+    what_hides_a_commit_may_be_run_on_a_lease,
     a_commit_that_the_server_refuses_is_the_servers_error,
     when_it_cannot_begin_it_takes_nothing_more,
     a_lease_goes_on_behind_a_transaction_that_was_dropped_in_mid_flight,
@@ -213,6 +215,56 @@ async fn a_procedure_that_commits_is_noticed(server: Server) {
         }
         assert_eq!(ids(&pool).await, expected);
         all_leases_are_back(&pool).await;
+    }
+}
+
+/// One server or both would commit with each of them.
+const HIDE_A_COMMIT: &[&str] = &[
+    "execute immediate 'commit'",
+    "execute immediate concat('com', 'mit')",
+    "execute ends",
+    "if 1 then commit; end if",
+    "case 1 when 1 then commit; end case",
+    "repeat commit; until 1 end repeat",
+    "begin not atomic commit; end",
+    "set statement max_statement_time = 1 for commit",
+    "load index into cache account",
+    "set password = ''",
+    "start replica",
+    "start slave",
+    "stop replica",
+    "clone local data directory = '/nowhere'",
+];
+
+async fn what_hides_a_commit_is_refused_within_a_transaction(server: Server) {
+    let (_database, pool) = accounts(server, "hidden").await;
+    for sql in HIDE_A_COMMIT {
+        let tx = pool.begin().await.unwrap();
+        tx.execute(INSERT, &[&3]).await.unwrap();
+        for error in [tx.execute(sql, &[]).await.expect_err(sql), tx.query_text(sql).await.expect_err(sql)] {
+            assert!(error.is_caller() && error.code().is_none(), "{sql}: {error}");
+        }
+        tx.rollback().await.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        assert_eq!(ids(&pool).await, [1, 2], "{sql}");
+    }
+    all_leases_are_back(&pool).await;
+    assert_eq!((pool.stats().leases_restored, pool.stats().leases_closed), (0, 0));
+}
+
+/// MySQL knows none of these; either way the session is none that the next caller gets as it is.
+async fn what_hides_a_commit_may_be_run_on_a_lease(server: Server) {
+    let (_database, pool) = accounts(server, "on_lease").await;
+    for (round, sql) in (1..).zip([
+        "execute immediate 'set @a = 1'",
+        "if 1 then set @a = 1; end if",
+        "begin not atomic set @a = 1; end",
+    ]) {
+        let lease = pool.lease().await.unwrap();
+        let ran = lease.query_text(sql).await;
+        assert_eq!(ran.is_ok(), server == Server::Mariadb, "{sql}: {ran:?}");
+        drop(lease);
+        all_leases_are_back(&pool).await;
+        assert_eq!(pool.stats().leases_restored, round, "{sql}");
     }
 }
 
