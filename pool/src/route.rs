@@ -41,9 +41,17 @@ impl View {
     pub(crate) fn outstanding_us(&self) -> u64 {
         let slow_us = if self.slow { SLOW_US } else { 0 };
         let queue_us = self.service_us.max(1).saturating_mul(self.depth as u64);
-        self.oldest_age_us.max(slow_us).saturating_add(queue_us)
+        let head_us = match self.oldest_age_us {
+            age_us if age_us > SLOW_US => age_us.saturating_mul(STILL_WEIGHT),
+            age_us => age_us,
+        };
+        head_us.max(slow_us).saturating_add(queue_us)
     }
 }
+
+/// A statement that has run for long is likely to run for as long again, or for ever, while a queue gets shorter. So on a
+/// busy machine a deep queue of slow progress must not look worse than one statement that stands still.
+const STILL_WEIGHT: u64 = 8;
 
 /// How near a lane's thread is to the caller's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -158,11 +166,11 @@ where
 {
     let admitted = lanes.enumerate().filter(|(_, view)| view.open && view.depth < limits.in_flight_max);
     let free = admitted.clone().filter(|(_, view)| !view.is_stalled(limits)).count();
-    // Lanes fill up and become free while they are looked at.
-    let taken = admitted.clone().count().saturating_sub(free);
-    let may_take_free = free > 1 || taken == 0;
+    // Of its kind, and not merely late: one that stands still for no known reason may do so for ever.
+    let taken = admitted.clone().any(|(_, view)| view.slow);
+    let may_take_free = free > 1 || !taken;
     admitted
-        .filter(|(_, view)| may_take_free || view.is_stalled(limits))
+        .filter(|(_, view)| may_take_free || view.slow)
         .min_by_key(|(_, view)| (view.outstanding_us(), Reverse(view.nearness)))
         .map(|(index, view)| Choice { index, followers: 0, stalled: view.is_stalled(limits) || !may_take_free })
 }
@@ -223,9 +231,12 @@ mod tests {
         let busy = View { depth: 3, ..OWN };
         let slow = View { depth: 1, slow: true, ..OWN };
         let full = View { depth: 128, ..OWN };
+        let still = View { depth: 1, oldest_age_us: 9_000_000, ..OWN };
         for (name, lanes, expected) in [
             ("no lane", vec![], None),
             ("all full", vec![full], None),
+            ("not one that says nothing, and nobody knows why", vec![still, OWN], Some((1, false))),
+            ("nothing else is there", vec![still, full], Some((0, true))),
             ("the only lane", vec![busy], Some((0, false))),
             ("the idlest", vec![busy, OWN, busy], Some((1, false))),
             ("not the last that is free", vec![OWN, slow], Some((1, true))),
@@ -259,6 +270,18 @@ mod tests {
         for random in (0..200_u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15)) {
             assert_ne!(chosen(&[still, deep, deep], random), Some(0), "random {random:#x}");
         }
+    }
+
+    #[test]
+    fn a_queue_that_moves_slowly_is_better_than_a_statement_that_stands_still() {
+        let still = View { depth: 1, oldest_age_us: 500_000, ..OWN };
+        // As on a machine with eight times as much to do as it can.
+        let crawling = View { depth: 100, oldest_age_us: 40_000, service_us: 30_000, ..OWN };
+        for random in (0..200_u64).map(|n| n.wrapping_mul(0x9E37_79B9_7F4A_7C15)) {
+            assert_eq!(chosen(&[still, crawling], random), Some(1), "random {random:#x}");
+        }
+        let slow = choose_for_slow([still, crawling].into_iter(), limits());
+        assert_eq!(slow.map(|choice| choice.index), Some(1), "nor for a slow one");
     }
 
     #[test]

@@ -84,7 +84,7 @@ async fn with_one_connection_an_ordinary_query_inside_a_transaction_is_told_who_
         let outcomes = tokio::join!(ask(&pool, 1), async { pool.lease().await.map(|_| 0) });
         for error in [outcomes.0.unwrap_err(), outcomes.1.unwrap_err()] {
             assert!(error.is_timeout() && error.was_sent() == Some(false), "{error}");
-            let holder = format!("lease_waits.rs:{line}:");
+            let holder = format!("postgres/lease_waits.rs:{line}:");
             for part in ["acquire timed out", "1/1", "0 lanes", "1 leased", &holder] {
                 assert!(error.to_string().contains(part), "{part:?} is not in: {error}");
             }
@@ -111,7 +111,7 @@ async fn ordinary_queries_run_on_beside_as_many_leases_as_there_may_be() {
         let error = must_end("one lease too many", pool.lease()).await.unwrap_err();
         assert!(error.is_timeout(), "{error}");
         let words = error.to_string();
-        assert_eq!(words.matches("lease_waits.rs:").count(), connections - 1, "all holders are named: {words}");
+        assert_eq!(words.matches("postgres/lease_waits.rs:").count(), connections - 1, "all holders are named: {words}");
         assert!(words.contains(&format!("{} leased", connections - 1)), "{words}");
         drop(leases);
         all_leases(&pool).await;
@@ -146,7 +146,7 @@ async fn callers_who_need_two_leases_each_all_come_to_an_end() {
             assert!(error.is_timeout(), "{error}");
             let words = error.to_string();
             // Those who waited as long may have given up just before.
-            assert!(words.contains("lease_waits.rs:") || words.contains(" 0 leased"), "the holders are named: {error}");
+            assert!(words.contains("postgres/lease_waits.rs:") || words.contains(" 0 leased"), "the holders are named: {error}");
         }
     }
     assert!(failed > 0, "they were in each other's way");
