@@ -36,6 +36,20 @@ type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 /// One statement on its way to a result: the future that the verbs return. Nothing happens before it is polled.
 ///
 /// Dropping it abandons the statement: not sent yet, it never will be; sent, it runs, and its result is read and dropped.
+///
+/// It borrows its parameters. In `join!`, or kept for later, a list of local values has to live as long; `async` around it
+/// sees to that.
+///
+/// ```no_run
+/// # async fn example(pool: cenote_postgres::Pool, id: i32) -> Result<(), cenote_postgres::Error> {
+/// let (item, stock) = tokio::join!(
+///     async { pool.query_one("select name from item where id = $1", &[&id]).await },
+///     async { pool.query_one("select count from stock where item = $1", &[&id]).await },
+/// );
+/// # drop((item?, stock?));
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "a query does nothing before it is awaited"]
 pub struct Query<'a, T> {
     pool: &'a Pool,
