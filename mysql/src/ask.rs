@@ -161,7 +161,7 @@ impl<T> Query<'_, T> {
                     frontend::check_parameters(ask.parameters.len())?;
                     let signature = value::signature(ask.parameters);
                     ask.stage = match ask.pool.language().statements.recall(ask.sql, signature.as_slice()) {
-                        Some(statement) if statement.effect.is_none() => {
+                        Some(statement) if statement.effects.is_none() => {
                             Stage::Known { statement, flight: Flight::default().idempotent(ask.idempotent) }
                         }
                         _ => ask.unusual(None),
@@ -222,7 +222,7 @@ impl Pool {
                 heals += 1;
                 continue;
             }
-            self.note_run(statement.effect, answered.failed, &answered.reply);
+            self.note_run(&statement.effects, answered.failed, &answered.reply);
             return Ok((statement, answered.reply));
         }
     }
@@ -247,7 +247,7 @@ impl Pool {
                 Some(id) => {
                     answered.forget_prepared(id);
                     // A procedure may have said it, after it had done something.
-                    statement.effect.is_none()
+                    statement.effects.is_none()
                 }
                 // Sent as text: then it is something that ran which says so.
                 None => false,

@@ -6,7 +6,6 @@ use cenote_pool::Reply;
 
 use crate::ask::{Parameters, Query};
 use crate::error::Error;
-use crate::firewall;
 use crate::pool::Pool;
 use crate::query::Executed;
 use crate::reply;
@@ -60,12 +59,11 @@ impl Pool {
     }
 
     pub(crate) async fn call_text(&self, sql: &str) -> Result<Vec<ResultSet>, Error> {
-        let effect = firewall::classify(sql);
-        self.admit(effect)?;
+        let effects = self.admit_text(sql).await?;
         let max_allowed_packet = self.language().max_allowed_packet();
         frontend::check_text(sql, max_allowed_packet)?;
         let answered = self.run(&[], |out| frontend::query(sql, max_allowed_packet, out)).await?;
-        self.note_run(effect, answered.failed, &answered.reply);
+        self.note_run(&effects, answered.failed, &answered.reply);
         results(Format::Text, &answered.reply)
     }
 }

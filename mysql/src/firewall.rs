@@ -3,7 +3,8 @@
 //! A statement is looked at once, when it is first prepared: its leading keyword, behind comments and parentheses, user
 //! variables, and the names of a few functions. What is within an executable comment (`/*! ... */`, `/*!80000 ... */`)
 //! one server runs and another passes over, so whatever it would do in either case counts. It is a lexer, not a parser;
-//! what it cannot see is caught after the reply, by the status flags. What a stored function does to its session, it does
+//! what it cannot see is caught after the reply, by the status flags. What a backslash in quotes is, a session's `sql_mode`
+//! says: the log-in tells that much of a server, and on a lease, which may set it, either counts. What a stored function does to its session, it does
 //! not see.
 
 mod encoding;
@@ -12,7 +13,7 @@ mod tests;
 mod tokens;
 
 use self::encoding::Encoding;
-use self::tokens::{Executable, Token, Tokens};
+use self::tokens::{Backslash, Executable, Token, Tokens};
 use crate::error::Error;
 
 /// What a statement does to its session.
@@ -31,6 +32,21 @@ pub(crate) struct Effect {
     /// Statements that were prepared before it would be others if they were prepared behind it.
     outdates_prepared: bool,
 }
+
+/// What a statement does to its session, by how that reads a backslash.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Effects {
+    /// Where it hides a quote behind it.
+    escaped: Effect,
+    /// Where it is a letter like any other.
+    unescaped: Effect,
+    /// Nothing that matters, wherever it runs.
+    is_none: bool,
+}
+
+/// How sessions have said that they read a backslash; none: nobody has said.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Backslashes(pub(crate) u8);
 
 /// Where a statement is to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,13 +185,40 @@ const NO_ACCOUNTS: &[&str] = &[
     "mod", "not", "on", "or", "return", "returns", "select", "set", "then", "values", "when", "where", "xor",
 ];
 
-impl Effect {
+impl Backslashes {
+    pub(crate) const ESCAPE: Backslashes = Backslashes(1);
+    pub(crate) const LETTERS: Backslashes = Backslashes(2);
+    /// A session that may be set either way.
+    pub(crate) const EITHER: Backslashes = Backslashes(3);
+
+    pub(crate) fn is_known(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl Effects {
     /// Nothing that matters, wherever it runs.
     #[inline]
-    pub(crate) fn is_none(self) -> bool {
-        self == Effect::default()
+    pub(crate) fn is_none(&self) -> bool {
+        self.is_none
     }
 
+    /// Whether it matters how a session reads a backslash.
+    pub(crate) fn depend(&self) -> bool {
+        self.escaped != self.unescaped
+    }
+
+    /// All that it does in sessions that read backslashes so. Of those of which nothing is known, it does either.
+    pub(crate) fn of(&self, backslashes: Backslashes) -> Effect {
+        match backslashes {
+            Backslashes::ESCAPE => self.escaped,
+            Backslashes::LETTERS => self.unescaped,
+            _ => self.escaped.and(self.unescaped),
+        }
+    }
+}
+
+impl Effect {
     pub(crate) fn changes_session(self) -> bool {
         self.changes_session
     }
@@ -261,15 +304,27 @@ impl Effect {
 }
 
 /// What a statement does to its session.
-pub(crate) fn classify(sql: &str) -> Effect {
-    // A server skips executable comments of versions that it is not, to the next `*/` whatever is in them. A quote or
-    // another comment's beginning in there would hide what follows, so they are read both ways.
-    let run = read(sql, Executable::Run);
-    if sql.contains("/*!") || sql.contains("/*M!") { run.and(read(sql, Executable::Skipped)) } else { run }
+pub(crate) fn classify(sql: &str) -> Effects {
+    let mut escaped = read_all(sql, Backslash::Escapes);
+    let mut unescaped = escaped;
+    if sql.contains('\\') {
+        // Nothing tells which of the two holds for double quotes.
+        escaped = escaped.and(read_all(sql, Backslash::EscapesInText));
+        unescaped = read_all(sql, Backslash::Letter);
+    }
+    let nothing = Effect::default();
+    Effects { escaped, unescaped, is_none: escaped == nothing && unescaped == nothing }
 }
 
-fn read(sql: &str, executable: Executable) -> Effect {
-    let mut tokens = Tokens::new(sql, executable);
+fn read_all(sql: &str, backslash: Backslash) -> Effect {
+    // A server skips executable comments of versions that it is not, to the next `*/` whatever is in them. A quote or
+    // another comment's beginning in there would hide what follows, so they are read both ways.
+    let run = read(sql, Executable::Run, backslash);
+    if sql.contains("/*!") || sql.contains("/*M!") { run.and(read(sql, Executable::Skipped, backslash)) } else { run }
+}
+
+fn read(sql: &str, executable: Executable, backslash: Backslash) -> Effect {
+    let mut tokens = Tokens::new(sql, executable, backslash);
     let mut effect = Effect::default();
     let mut previous: &[u8] = &[];
     let (mut front, mut call, mut encoding) = (Front::default(), Call::default(), Encoding::default());
@@ -352,7 +407,10 @@ impl Front {
     }
 
     fn look(&mut self, token: Token<'_>, comment: Option<u32>, effect: &mut Effect) {
-        let account = std::mem::replace(&mut self.account, matches!(token, Token::Other | Token::Assign | Token::Variable { .. }));
+        let account = std::mem::replace(
+            &mut self.account,
+            matches!(token, Token::Other | Token::Assign | Token::Variable { .. }),
+        );
         let word = match token {
             Token::Word(word) => word,
             Token::Quoted(name) | Token::System(name) => return self.name(name, effect),

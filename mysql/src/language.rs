@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use bytes::BytesMut;
@@ -15,6 +15,7 @@ use cenote_pool::{
 
 use crate::auth::PublicKey;
 use crate::error::Error;
+use crate::firewall::Backslashes;
 use crate::leaving;
 use crate::login::{self, Login, LoginError, Progress, Transport};
 use crate::pipelining::{Host, Hosts};
@@ -23,6 +24,7 @@ use crate::settings::{self, Pipelining, Settings};
 use crate::statement::Statement;
 use crate::wire::framer::ReplyFramer;
 use crate::wire::frontend;
+use crate::wire::status::StatusFlags;
 
 /// The most that `max_allowed_packet` can be: what counts before any server has told its own.
 const MAX_ALLOWED_PACKET_BYTES: usize = 1 << 30;
@@ -41,6 +43,8 @@ pub(crate) struct MySql {
     pub(crate) statements: Statements<Statement, Error>,
     hosts: Hosts,
     max_allowed_packet: Arc<AtomicUsize>,
+    /// How its sessions read backslashes: [`Backslashes`], all that were seen.
+    backslashes: Arc<AtomicU8>,
 }
 
 impl MySql {
@@ -51,6 +55,7 @@ impl MySql {
             statements: Statements::default(),
             hosts: Hosts::default(),
             max_allowed_packet: Arc::new(AtomicUsize::new(MAX_ALLOWED_PACKET_BYTES)),
+            backslashes: Arc::default(),
         }
     }
 
@@ -62,6 +67,11 @@ impl MySql {
     #[inline]
     pub(crate) fn max_allowed_packet(&self) -> usize {
         self.max_allowed_packet.load(Ordering::Relaxed)
+    }
+
+    /// How the sessions that were ever logged in read backslashes.
+    pub(crate) fn backslashes(&self) -> Backslashes {
+        Backslashes(self.backslashes.load(Ordering::Relaxed))
     }
 }
 
@@ -125,7 +135,8 @@ impl Language for MySql {
         }
         let max_allowed_packet = Arc::clone(&self.max_allowed_packet);
         let only_host = self.addresses.len() == 1;
-        Ok((ConnectionLogin { login, pipelines, max_allowed_packet, only_host }, LoginStep::NeedsInput))
+        let backslashes = Arc::clone(&self.backslashes);
+        Ok((ConnectionLogin { login, pipelines, max_allowed_packet, backslashes, only_host }, LoginStep::NeedsInput))
     }
 
     fn append_forget(_: StatementId, handle: Handle, output: &mut Vec<u8>) {
@@ -204,6 +215,7 @@ pub(crate) struct ConnectionLogin {
     login: Login,
     pipelines: Pipelines,
     max_allowed_packet: Arc<AtomicUsize>,
+    backslashes: Arc<AtomicU8>,
     /// A session's number means something at its own server alone, and another connection is with that for sure.
     only_host: bool,
 }
@@ -217,6 +229,9 @@ impl ConnectionLogin {
             Progress::Ready(session) => session,
         };
         self.max_allowed_packet.store(session.max_allowed_packet, Ordering::Relaxed);
+        let letters = session.status.contains(StatusFlags::NO_BACKSLASH_ESCAPES);
+        let Backslashes(read) = if letters { Backslashes::LETTERS } else { Backslashes::ESCAPE };
+        self.backslashes.fetch_or(read, Ordering::Relaxed);
         let (host, in_flight_max) = match &self.pipelines {
             Pipelines::Yes => (None, None),
             Pipelines::No => (None, Some(1)),

@@ -9,10 +9,11 @@ use bytes::BytesMut;
 use cenote_pool::{Answered, PoolStats, Preparation, Registry};
 
 use crate::error::Error;
-use crate::firewall::{Effect, Place};
+use crate::firewall::{self, Backslashes, Effect, Effects, Place};
 use crate::language::{self, MySql};
 use crate::reply::{self, Session};
 use crate::settings::{Settings, SettingsError};
+use crate::wire::frontend;
 
 /// The MySQL and MariaDB pools of this process.
 static POOLS: LazyLock<Registry<Settings, MySql>> = LazyLock::new(Registry::default);
@@ -120,8 +121,30 @@ impl Pool {
         if self.is_leased() { Session::Leased } else { Session::Shared }
     }
 
+    /// What these are here. A lease may have set its session to read a text in either way.
+    fn effect(&self, effects: &Effects) -> Effect {
+        effects.of(if self.is_leased() { Backslashes::EITHER } else { self.language().backslashes() })
+    }
+
+    /// The same as [`admit`](Pool::admit) for a text that was not looked at yet.
+    pub(crate) async fn admit_text(&self, sql: &str) -> Result<Effects, Error> {
+        let effects = firewall::classify(sql);
+        if effects.depend() && !self.is_leased() && !self.language().backslashes().is_known() {
+            // The first log-in tells how the server reads it.
+            let nothing = frontend::own_query("DO 0");
+            self.run(&[], |out| {
+                out.extend_from_slice(&nothing);
+                Ok(())
+            })
+            .await?;
+        }
+        self.admit(&effects)?;
+        Ok(effects)
+    }
+
     /// Refuses what does not belong here, and notes what outlasts the statement.
-    pub(crate) fn admit(&self, effect: Effect) -> Result<(), Error> {
+    pub(crate) fn admit(&self, effects: &Effects) -> Result<(), Error> {
+        let effect = self.effect(effects);
         let place = match self.is_leased() {
             false => Place::Shared,
             true if self.pool.expects_transaction() => Place::Transaction,
@@ -144,7 +167,8 @@ impl Pool {
     }
 
     /// A statement has run, or failed. What was prepared while it did is outdated as well.
-    pub(crate) fn note_run(&self, effect: Effect, failed: bool, reply: &[u8]) {
+    pub(crate) fn note_run(&self, effects: &Effects, failed: bool, reply: &[u8]) {
+        let effect = self.effect(effects);
         if effect.outdates_prepared() {
             self.pool.changes_session(true);
         }

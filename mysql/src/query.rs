@@ -9,7 +9,6 @@ use cenote_pool::trace;
 
 use crate::ask::{Parameters, Query};
 use crate::error::Error;
-use crate::firewall;
 use crate::from_row::FromRow;
 use crate::pool::Pool;
 use crate::reply::{self, Completion, RowBytes};
@@ -135,12 +134,11 @@ impl Pool {
     ///
     /// See [`Error`].
     pub async fn query_text(&self, sql: &str) -> Result<Vec<Row>, Error> {
-        let effect = firewall::classify(sql);
-        self.admit(effect)?;
+        let effects = self.admit_text(sql).await?;
         let max_allowed_packet = self.language().max_allowed_packet();
         frontend::check_text(sql, max_allowed_packet)?;
         let answered = self.run(&[], |out| frontend::query(sql, max_allowed_packet, out)).await?;
-        self.note_run(effect, answered.failed, &answered.reply);
+        self.note_run(&effects, answered.failed, &answered.reply);
         rows(self, &ArcSwapOption::empty(), Format::Text, answered.reply)
     }
 }

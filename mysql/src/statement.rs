@@ -12,7 +12,7 @@ use cenote_pool::{Flight, Learning, Lesson, Lookup, Preparation, StatementId, Wa
 
 use crate::ask::Parameters;
 use crate::error::Error;
-use crate::firewall::{self, Effect};
+use crate::firewall::Effects;
 use crate::language::MySql;
 use crate::pool::Pool;
 use crate::reply;
@@ -34,12 +34,12 @@ pub(crate) struct Statement {
     /// The columns of its last result.
     pub(crate) columns: ArcSwapOption<Columns>,
     /// What it does to the session it runs in.
-    pub(crate) effect: Effect,
+    pub(crate) effects: Effects,
 }
 
 impl Statement {
-    fn new(preparation: Option<Preparation>, parameters: u16, effect: Effect) -> Statement {
-        Statement { preparation, parameters, columns: ArcSwapOption::empty(), effect }
+    fn new(preparation: Option<Preparation>, parameters: u16, effects: Effects) -> Statement {
+        Statement { preparation, parameters, columns: ArcSwapOption::empty(), effects }
     }
 
     pub(crate) fn id(&self) -> Option<StatementId> {
@@ -87,7 +87,7 @@ impl Pool {
         loop {
             match statements.look_up(sql, signature.as_slice()) {
                 Lookup::Known(statement) => {
-                    self.admit(statement.effect)?;
+                    self.admit(&statement.effects)?;
                     statements.remember(sql, signature.as_slice(), &statement);
                     return Ok((statement, Flight::default()));
                 }
@@ -112,7 +112,7 @@ impl Pool {
                 Lookup::Wait(waiting) => {
                     if let Some(lesson) = self.wait_for_lesson(waiting, sql, signature).await {
                         let statement = lesson?;
-                        self.admit(statement.effect)?;
+                        self.admit(&statement.effects)?;
                         return Ok((statement, Flight::default()));
                     }
                 }
@@ -147,18 +147,17 @@ impl Pool {
     }
 
     async fn learn(&self, sql: &str) -> Result<(Statement, Flight<MySql>), Error> {
-        let effect = firewall::classify(sql);
-        self.admit(effect)?;
+        let effects = self.admit_text(sql).await?;
         let preparation = frontend::preparation(self.language().statements.next_id(), sql);
         let mut attempts = 0;
         loop {
             let answered = self.machine().prepare(&preparation).await?;
             let Some(error) = answered.failed.then(|| reply::refusal(&answered.reply)).flatten() else {
-                let statement = Statement::new(Some(preparation), reply::parameters(&answered.reply)?, effect);
+                let statement = Statement::new(Some(preparation), reply::parameters(&answered.reply)?, effects);
                 return Ok((statement, answered.followed()));
             };
             match error.code() {
-                ErrorCode::UNSUPPORTED_PREPARED => return Ok((Statement::new(None, 0, effect), Flight::default())),
+                ErrorCode::UNSUPPORTED_PREPARED => return Ok((Statement::new(None, 0, effects), Flight::default())),
                 ErrorCode::TOO_MANY_PREPARED_STATEMENTS if attempts < ROOM_ATTEMPTS_MAX => {
                     attempts += 1;
                     self.machine().forget_half_of_prepared();

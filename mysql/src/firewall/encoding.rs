@@ -56,7 +56,8 @@ impl Encoding {
                 Token::Open if !self.is_variable => return,
                 _ => {}
             }
-            let spoken = matches!(token, Token::Word(value) | Token::Quoted(value) | Token::Text(value) if is(value, SPOKEN));
+            let spoken =
+                matches!(token, Token::Word(value) | Token::Quoted(value) | Token::Text(value) if is(value, SPOKEN));
             // A value in a comment of its own is not everybody's.
             if !spoken || named_in != comment {
                 effect.refuse_everywhere(Reason::Encoding);
@@ -73,7 +74,9 @@ impl Encoding {
             (State::Variable, Token::Assign) => State::Value(comment),
             (_, Token::Word(word)) if any(word, &["names", "charset"]) && begins(previous) => State::Value(comment),
             (_, Token::Word(word)) if any(word, &["character", "char"]) && begins(previous) => State::Character,
-            (_, Token::Word(name) | Token::Quoted(name) | Token::System(name)) if any(name, VARIABLES) => State::Variable,
+            (_, Token::Word(name) | Token::Quoted(name) | Token::System(name)) if any(name, VARIABLES) => {
+                State::Variable
+            }
             _ => State::Else,
         };
     }

@@ -4,6 +4,40 @@ use proptest::prelude::*;
 
 use super::*;
 
+/// In a session that is set as servers are.
+fn classify(sql: &str) -> Effect {
+    super::classify(sql).of(Backslashes::ESCAPE)
+}
+
+#[test]
+fn what_a_backslash_hides_depends_on_the_session() {
+    // As text, and what is hidden by the first string where a backslash is a letter.
+    let letter = "select '\\', get_lock('a', 1) -- '";
+    let escape = "select 'it\\'s @home'";
+    for (sql, escape_ok, letter_ok) in [
+        (letter, true, false),
+        (escape, true, false),
+        ("select '\\\\', get_lock('a', 1)", false, false),
+        ("select 'a\\\\' from t", true, true),
+        // Where double quotes hold names, no backslash escapes within.
+        ("select \"\\\", get_lock(\"a\", 1) -- \"", false, false),
+        ("select `\\`, get_lock('a', 1)", false, false),
+        ("select '\\' /* ', get_lock('a', 1) -- */ '", false, true),
+        ("insert into t values ('\\n', \"\\t\")", true, true),
+    ] {
+        let effects = super::classify(sql);
+        let admitted = |backslashes| effects.of(backslashes).admit(Place::Shared).is_ok();
+        assert_eq!(admitted(Backslashes::ESCAPE), escape_ok, "{sql}");
+        assert_eq!(admitted(Backslashes::LETTERS), letter_ok, "{sql}");
+        assert_eq!(admitted(Backslashes::EITHER), escape_ok && letter_ok, "{sql}");
+        assert_eq!(admitted(Backslashes::default()), escape_ok && letter_ok, "{sql}");
+        assert_eq!(effects.is_none(), escape_ok && letter_ok, "{sql}");
+    }
+    let effects = super::classify("set @a = '\\', autocommit = 1 -- '");
+    assert!(effects.depend() && effects.of(Backslashes::ESCAPE).admit(Place::Transaction).is_ok());
+    assert!(effects.of(Backslashes::EITHER).admit(Place::Transaction).is_err());
+}
+
 #[test]
 fn what_changes_or_asks_the_session_is_refused() {
     for sql in [

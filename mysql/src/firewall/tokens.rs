@@ -9,6 +9,17 @@ pub(super) enum Executable {
     Skipped,
 }
 
+/// What a backslash within quotes is, by the session's `sql_mode`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Backslash {
+    /// It hides a quote behind it.
+    Escapes,
+    /// The same in single quotes; double ones hold a name (ANSI_QUOTES).
+    EscapesInText,
+    /// A letter like any other (NO_BACKSLASH_ESCAPES).
+    Letter,
+}
+
 /// What is not in a comment, and no space.
 #[derive(Clone, Copy)]
 pub(super) enum Token<'a> {
@@ -34,6 +45,7 @@ pub(super) enum Token<'a> {
 pub(super) struct Tokens<'a> {
     rest: &'a [u8],
     executable: Executable,
+    backslash: Backslash,
     /// A word or something quoted has just ended.
     behind_name: bool,
     /// Within an executable comment, and in which.
@@ -42,8 +54,8 @@ pub(super) struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    pub(super) fn new(sql: &'a str, executable: Executable) -> Tokens<'a> {
-        Tokens { rest: sql.as_bytes(), executable, behind_name: false, comment: None, comments: 0 }
+    pub(super) fn new(sql: &'a str, executable: Executable, backslash: Backslash) -> Tokens<'a> {
+        Tokens { rest: sql.as_bytes(), executable, backslash, behind_name: false, comment: None, comments: 0 }
     }
 }
 
@@ -76,7 +88,7 @@ impl<'a> Iterator for Tokens<'a> {
                 }
                 [b'/', b'*', rest @ ..] => (None, after(rest, b"*/")),
                 [quote @ (b'\'' | b'"' | b'`'), inside @ ..] => {
-                    let rest = after_quote(sql);
+                    let rest = after_quote(sql, self.backslash);
                     self.behind_name = true;
                     let inside = &inside[..(inside.len() - rest.len()).saturating_sub(1)];
                     (Some(if *quote == b'\'' { Token::Text(inside) } else { Token::Quoted(inside) }), rest)
@@ -126,12 +138,17 @@ fn after<'a>(sql: &'a [u8], end: &[u8]) -> &'a [u8] {
 }
 
 /// What follows a quoted string or name. A doubled quote within reads as two strings in a row, which is as good here.
-fn after_quote(sql: &[u8]) -> &[u8] {
+fn after_quote(sql: &[u8], backslash: Backslash) -> &[u8] {
     let Some((quote, mut rest)) = sql.split_first() else { return &[] };
+    let escapes = match quote {
+        b'\'' => backslash != Backslash::Letter,
+        b'"' => backslash == Backslash::Escapes,
+        _ => false,
+    };
     loop {
         match rest {
             [] => return rest,
-            [b'\\', _, behind @ ..] if *quote != b'`' => rest = behind,
+            [b'\\', _, behind @ ..] if escapes => rest = behind,
             [byte, behind @ ..] if byte == quote => return behind,
             [_, behind @ ..] => rest = behind,
         }

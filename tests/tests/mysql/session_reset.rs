@@ -151,9 +151,8 @@ async fn no_session_speaks_anything_but_utf8mb4(server: Server) {
 /// Only a lease may ask for it.
 async fn what_last_insert_id_was_given_is_gone_for_the_next(server: Server) {
     let (_database, pool) = prepare(server, "last_id").await;
-    let given = async |lease: &Lease| {
-        lease.query_one("select last_insert_id()", &[]).await.unwrap().get::<_, i64>(0).unwrap()
-    };
+    let given =
+        async |lease: &Lease| lease.query_one("select last_insert_id()", &[]).await.unwrap().get::<_, i64>(0).unwrap();
     for sql in ["select last_insert_id(77)", "select 1 + last_insert_id(70 + 7)"] {
         let lease = pool.lease().await.unwrap();
         lease.query(sql, &[]).await.unwrap();

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use cenote_mysql::{Error, Pool};
+use cenote_mysql::{Error, ErrorCode, Pool};
 use cenote_tests::mysql::{Admin, OwnDatabase, Server, open, settings, settings_at};
 use cenote_tests::{Direction, PrivateServer, Proxy, must_end, on_each_server, wait_until};
 use futures_util::future::join_all;
 
 on_each_server!(
+    what_a_backslash_hides_is_as_the_server_reads_it,
     what_would_change_the_session_is_refused_before_anything_is_sent,
     a_connection_left_in_a_transaction_is_closed_and_nobody_is_told_a_lie,
     a_connection_left_without_autocommit_is_closed,
@@ -34,7 +35,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("xa start 'here'", "XA"),
     ("set autocommit = 0", "SET"),
     ("set statement max_statement_time = 1 for select 1", "SET"),
-    ("set names latin1", "SET"),
+    ("set names latin1", "utf8mb4"),
     ("use mysql", "USE"),
     ("lock tables world write", "LOCK"),
     ("unlock tables", "UNLOCK"),
@@ -43,7 +44,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("execute s1", "EXECUTE"),
     ("execute immediate 'begin'", "EXECUTE"),
     ("deallocate prepare s1", "DEALLOCATE"),
-    ("begin not atomic set names latin1; end", "BEGIN"),
+    ("begin not atomic set @here = 1; end", "BEGIN"),
     ("if 1 then start transaction; end if", "IF"),
     ("while 1 do commit; end while", "WHILE"),
     ("handler world open", "HANDLER"),
@@ -69,6 +70,41 @@ const REFUSED: &[(&str, &str)] = &[
 fn check(sql: &str, word: &str, error: &Error) {
     assert!(error.is_caller() && error.code().is_none(), "{sql}: {error}");
     assert!(error.to_string().contains(word), "{sql}: {error}");
+}
+
+/// Where a backslash is a letter like any other, it hides no quote; where it is none, the same text has no function in it.
+async fn what_a_backslash_hides_is_as_the_server_reads_it(server: Server) {
+    const HIDES: &str = "select '\\', get_lock('here', 1) -- '";
+    const ESCAPES: &str = "select 'it\\'s @home'";
+    let private = PrivateServer::mysql(server, "backslash").await;
+    Admin::connect_to(private.admin_url()).await.run("set global sql_mode = 'NO_BACKSLASH_ESCAPES'").await;
+    for as_text in [false, true] {
+        // A pool that has never met its server does not know.
+        let ask = async |pool: &Pool, sql: &str| match as_text {
+            true => pool.query_text(sql).await,
+            false => pool.query(sql, &[]).await,
+        };
+        let pool = open(settings_at(private.url(), "letter").pool_size(1));
+        for _ in 0..2 {
+            check(HIDES, "GET_LOCK", &ask(&pool, HIDES).await.expect_err("it locks"));
+        }
+        let pool = open(settings(server, "escape").pool_size(1));
+        for _ in 0..2 {
+            ask(&pool, ESCAPES).await.expect("it names no variable");
+            let error = ask(&pool, HIDES).await.expect_err("it is none of the server's language");
+            assert_eq!(error.code(), Some(ErrorCode::SYNTAX_ERROR), "{error}");
+        }
+        // A lease may have set it.
+        let mut lease = pool.lease().await.unwrap();
+        lease.execute("set sql_mode = 'NO_BACKSLASH_ESCAPES'", &[]).await.unwrap();
+        let tx = lease.begin();
+        tx.execute("do 0", &[]).await.unwrap();
+        let hidden = "set @a = '\\', autocommit = 1 -- '";
+        for error in [tx.execute(hidden, &[]).await.unwrap_err(), tx.query_text(hidden).await.unwrap_err()] {
+            check(hidden, "autocommit", &error);
+        }
+        tx.rollback().await.unwrap();
+    }
 }
 
 /// What every verb says to it.

@@ -123,11 +123,8 @@ async fn execute_tells_what_it_did(server: Server) {
     ] {
         // What LAST_INSERT_ID is given stays in its session.
         let leased = sql.contains("last_insert_id");
-        let executed = if leased {
-            pool.lease().await.unwrap().execute(sql, &[]).await
-        } else {
-            pool.execute(sql, &[]).await
-        };
+        let executed =
+            if leased { pool.lease().await.unwrap().execute(sql, &[]).await } else { pool.execute(sql, &[]).await };
         let executed = executed.unwrap_or_else(|error| panic!("{sql}: {error}"));
         assert_eq!(executed.affected_rows(), affected, "{sql}");
         assert_eq!(executed.last_insert_id(), id, "{sql}");
