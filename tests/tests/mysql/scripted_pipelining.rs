@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cenote_mysql::{Error, Pool};
 use cenote_tests::mysql::scripted::{Request, Server, Session};
-use cenote_tests::{must_end, wait_until};
+use cenote_tests::{drop_after_polls, must_end, wait_until};
 use futures_util::future::join_all;
 
 async fn echo(pool: &Pool, value: i32) -> Result<i32, Error> {
@@ -226,6 +226,45 @@ async fn without_pipelining_there_is_never_more_than_one_command_in_flight() {
     // All scripts have to have ended for their panics to be seen.
     pool.close(Duration::from_secs(10)).await;
     assert_eq!(pool.stats().connections_lost, 0);
+}
+
+/// Those who wait for what he was to learn learn it themselves; where one command at a time is in flight as well.
+#[tokio::test]
+async fn who_vanishes_with_the_first_use_of_a_text_keeps_nobody_waiting() {
+    for settings in ["pool_size=1&pipeline=off", "pool_size=2&pipeline=off", "pool_size=1&pipeline=on"] {
+        let server = Server::start(move |session| match settings.contains("off") {
+            true => serve_one_by_one(session),
+            false => session.serve(),
+        });
+        let pool = server.pool(&format!("{settings}&acquire_timeout=1h"));
+        assert_many(settings, &pool, 1).await;
+        let mut vanished = 0;
+        for polls in 1..16 {
+            // Alone, and behind others for whom there is room before him.
+            for ahead in [0, 3] {
+                let sql: Arc<str> = format!("select ? /* {polls}, {ahead} */").into();
+                let ask = |sql: Arc<str>, value: i32| {
+                    let pool = pool.clone();
+                    async move { pool.query_one(&sql, &[&value]).await?.get::<_, i32>(0) }
+                };
+                let ahead: Vec<_> = (0..ahead).map(|value| tokio::spawn(ask("select ?".into(), value))).collect();
+                if !ahead.is_empty() {
+                    tokio::task::yield_now().await;
+                }
+                let others: Vec<_> = (0..4).map(|value| tokio::spawn(ask(Arc::clone(&sql), value))).collect();
+                vanished += u32::from(drop_after_polls(polls, ask(sql, 7)).await.ready().is_none());
+                let ahead = must_end("those ahead", join_all(ahead)).await;
+                ahead.into_iter().for_each(|asked| assert!(asked.unwrap().is_ok()));
+                let others = must_end("those who wait for the same text", join_all(others)).await;
+                for (other, value) in others.into_iter().zip(0..) {
+                    assert_eq!(other.unwrap().unwrap(), value, "{settings}, after {polls} polls");
+                }
+            }
+        }
+        assert!(vanished > 3, "{settings}: {vanished}");
+        let stats = pool.stats();
+        assert_eq!((stats.in_flight(), stats.waiting, stats.connections_lost), (0, 0, 0), "{settings}: {stats:?}");
+    }
 }
 
 /// Whoever says so wants no questions asked: what does not bear it is not worked around.
