@@ -43,6 +43,7 @@ mod login;
 mod pipelining;
 mod pool;
 mod query;
+mod raw_result;
 mod reply;
 mod row;
 mod server_error;
@@ -61,6 +62,7 @@ pub use from_row::FromRow;
 pub use lease::{Canceller, Lease};
 pub use pool::{IntoSettings, Pool};
 pub use query::Executed;
+pub use raw_result::RawResult;
 pub use row::{Row, RowIndex};
 pub use server_error::{ErrorCode, ServerError};
 pub use settings::{

@@ -125,17 +125,28 @@ pub(crate) fn rows(
     session: Session,
     keep: impl FnMut(RowBytes, &Arc<Columns>) -> Result<(), Error>,
 ) -> Result<Completion, Error> {
+    rows_and_columns(reply, known, session, keep).map(|(completion, _)| completion)
+}
+
+/// The same, and the columns, which a result without rows may have; `None` where the statement returns none.
+#[inline]
+pub(crate) fn rows_and_columns(
+    reply: &[u8],
+    known: &ArcSwapOption<Columns>,
+    session: Session,
+    keep: impl FnMut(RowBytes, &Arc<Columns>) -> Result<(), Error>,
+) -> Result<(Completion, Option<Arc<Columns>>), Error> {
     let mut reader = Reader { reply, at: 0 };
     let result = result(&mut reader, known, keep)?;
     if result.status.contains(StatusFlags::MORE_RESULTS_EXISTS) {
         let (last, more_rows) = further_results(&mut reader, session)?;
         return match more_rows {
-            false => Ok(last),
+            false => Ok((last, result.columns)),
             true => Err(Error::caller("the statement has run, and has several results with rows. Use `call` for it")),
         };
     }
     finish(&reader, result.status, session)?;
-    Ok(result.completion)
+    Ok((result.completion, result.columns))
 }
 
 /// The same for whoever wants no rows, of whichever result.

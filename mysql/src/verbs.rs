@@ -68,6 +68,19 @@ macro_rules! verbs {
             self.session().query_text(sql)
         }
 
+        /// Runs a statement and returns its result as it came.
+        ///
+        /// # Errors
+        ///
+        /// See [`Error`](crate::Error).
+        pub fn query_raw<'q>(
+            &'q self,
+            sql: &'q str,
+            parameters: &'q [&'q (dyn crate::value::ToValue + Sync)],
+        ) -> crate::Query<'q, crate::RawResult> {
+            self.session().query_raw(sql, parameters)
+        }
+
         /// Runs a statement and tells what it did; rows it returns are dropped.
         ///
         /// # Errors

@@ -43,6 +43,7 @@ mod login;
 mod own_session;
 mod pool;
 mod query;
+mod raw_result;
 mod reply;
 mod row;
 mod server_error;
@@ -60,6 +61,7 @@ pub use error::Error;
 pub use from_row::FromRow;
 pub use lease::{Canceller, Lease};
 pub use pool::{IntoSettings, Pool};
+pub use raw_result::RawResult;
 pub use row::{Column, Row, RowIndex};
 pub use server_error::{Notice, ServerError, Severity, SqlState};
 pub use settings::{

@@ -62,9 +62,15 @@ fn cut_short() -> Error {
 /// Checks a row: all its fields within the packet, and nothing behind them.
 #[inline]
 pub(crate) fn check(body: &[u8], columns: &[Column]) -> Result<(), Error> {
+    visit(body, columns, |_| ())
+}
+
+/// The same, and shows each field; `None` is NULL.
+#[inline]
+pub(crate) fn visit(body: &[u8], columns: &[Column], mut visit: impl FnMut(Option<&[u8]>)) -> Result<(), Error> {
     let mut fields = Fields::new(body, columns.len())?;
     for (number, column) in columns.iter().enumerate() {
-        fields.next(number, column)?;
+        visit(fields.next(number, column)?);
     }
     if fields.rest.is_empty() { Ok(()) } else { Err(Error::peer("a row with bytes behind its last field")) }
 }

@@ -87,6 +87,36 @@ pub(crate) enum BinaryLength {
 }
 
 impl ColumnType {
+    /// The protocol's number of it: what a column of this type is announced with. Types that differ by their character set
+    /// alone share one (CHAR and BINARY, for instance).
+    pub fn code(self) -> u8 {
+        match self {
+            ColumnType::TinyInt => 1,
+            ColumnType::SmallInt => 2,
+            ColumnType::Int => 3,
+            ColumnType::Float => 4,
+            ColumnType::Double => 5,
+            ColumnType::Null => 6,
+            ColumnType::Timestamp => 7,
+            ColumnType::BigInt => 8,
+            ColumnType::MediumInt => 9,
+            ColumnType::Date => 10,
+            ColumnType::Time => 11,
+            ColumnType::DateTime => 12,
+            ColumnType::Year => 13,
+            ColumnType::Bit => 16,
+            ColumnType::Vector => 242,
+            ColumnType::Json => 245,
+            ColumnType::Decimal => 246,
+            ColumnType::Enum => 247,
+            ColumnType::Set => 248,
+            ColumnType::Text | ColumnType::Blob => 252,
+            ColumnType::VarChar | ColumnType::VarBinary => 253,
+            ColumnType::Char | ColumnType::Binary => 254,
+            ColumnType::Geometry => 255,
+        }
+    }
+
     /// The type, from the parts of a column's definition that say it. `None` for a code that no server sends.
     pub(crate) fn from_wire(code: u8, flags: u16, charset: u16) -> Option<ColumnType> {
         let is_bytes = charset == BINARY_CHARSET;

@@ -12,9 +12,14 @@ const NULL: u8 = 0xFB;
 
 /// Checks a row: so many fields, each within the packet, and nothing behind them.
 pub(crate) fn check(body: &[u8], columns: usize) -> Result<(), Error> {
+    visit(body, columns, |_| ())
+}
+
+/// The same, and shows each field; `None` is NULL.
+pub(crate) fn visit(body: &[u8], columns: usize, mut visit: impl FnMut(Option<&[u8]>)) -> Result<(), Error> {
     let mut rest = Cursor::new(body);
     for _ in 0..columns {
-        next(&mut rest)?;
+        visit(next(&mut rest)?);
     }
     if rest.is_empty() { Ok(()) } else { Err(Error::peer("a row with bytes behind its last field")) }
 }

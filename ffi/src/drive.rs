@@ -1,0 +1,192 @@
+//! Which thread moves a context's bytes. Its runtime is driven by one thread at a time: the host's own, while it waits or
+//! takes turns, and else a helper of ours, so that nobody's statements stand still because their isolate is busy.
+//!
+//! ```text
+//!   helper in ──(the host comes: leave!)──> helper out ──> host in
+//!      ^                                                     |
+//!      └──(the host says that it sleeps, or is overdue)──────┘
+//! ```
+
+use std::future::Future;
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::Notify;
+
+use crate::context::Shared;
+use crate::threads;
+
+/// How long the host may be away between two of its turns before the helper steps in. Longer than what a handler usually
+/// computes, shorter than what a neighbour would notice.
+const OVERDUE: Duration = Duration::from_millis(2);
+
+pub(crate) struct Drive {
+    runtime: Mutex<Option<Arc<Runtime>>>,
+    handle: Handle,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// The helper is to leave the runtime.
+    leave: Notify,
+    /// Somebody is to be told who may not be told from where it came about.
+    tell: Notify,
+}
+
+#[derive(Default)]
+struct State {
+    host_in: bool,
+    helper_in: bool,
+    /// How often the host has come.
+    stays: u64,
+    /// When the host left, if it has not said that it sleeps.
+    host_left: Option<Instant>,
+    /// The helper waits until it is told that the host leaves.
+    helper_sleeps: bool,
+    ended: bool,
+}
+
+/// The host is in already, on another thread.
+pub(crate) struct Busy;
+
+impl Drive {
+    /// With its helper. `shared` is who is told.
+    pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Arc<Drive>> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let drive = Arc::new(Drive {
+            handle: runtime.handle().clone(),
+            runtime: Mutex::new(Some(Arc::new(runtime))),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            leave: Notify::new(),
+            tell: Notify::new(),
+        });
+        let (helped, shared) = (Arc::clone(&drive), Arc::clone(shared));
+        threads::without_signals(|| {
+            thread::Builder::new().name("cenote-context".to_owned()).spawn(move || helped.help(&shared))
+        })?;
+        Ok(drive)
+    }
+
+    /// Where tasks of this context run.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Has the host told, by the helper.
+    pub(crate) fn tell_later(&self) {
+        self.tell.notify_one();
+    }
+
+    /// The host drives, for as long as `work` takes.
+    pub(crate) fn host<T>(&self, work: impl Future<Output = T>) -> Result<T, Busy> {
+        let Some(runtime) = self.runtime() else { return Err(Busy) };
+        {
+            let mut state = self.lock();
+            if state.host_in || state.ended {
+                return Err(Busy);
+            }
+            state.host_in = true;
+            state.stays += 1;
+            while state.helper_in {
+                self.leave.notify_one();
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        struct Leaving<'a>(&'a Drive);
+        impl Drop for Leaving<'_> {
+            fn drop(&mut self) {
+                let mut state = self.0.lock();
+                state.host_in = false;
+                state.host_left = Some(Instant::now());
+                if std::mem::take(&mut state.helper_sleeps) || state.ended {
+                    drop(state);
+                    self.0.changed.notify_all();
+                }
+            }
+        }
+        let _leaving = Leaving(self);
+        Ok(runtime.block_on(work))
+    }
+
+    /// The host sleeps until it is told: the helper drives at once.
+    pub(crate) fn host_sleeps(&self) {
+        let mut state = self.lock();
+        if state.host_left.take().is_some() {
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// No more. Tasks on the runtime are dropped by the helper, which ends; whoever is in leaves first.
+    pub(crate) fn end(&self) {
+        self.lock().ended = true;
+        self.changed.notify_all();
+        self.leave.notify_one();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn runtime(&self) -> Option<Arc<Runtime>> {
+        self.runtime.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The helper's life.
+    fn help(&self, shared: &Shared) {
+        while self.take_over() {
+            let Some(runtime) = self.runtime() else { return };
+            runtime.block_on(self.until_left(shared));
+            self.lock().helper_in = false;
+            self.changed.notify_all();
+        }
+        // The last: it drops the tasks, whose connections go on elsewhere or end. A host that is in holds it a little
+        // longer.
+        let runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(runtime) = runtime.and_then(Arc::into_inner) {
+            runtime.shutdown_background();
+        }
+    }
+
+    /// Waits until the helper may drive; `false`: it is over.
+    fn take_over(&self) -> bool {
+        let mut state = self.lock();
+        let mut seen = None;
+        loop {
+            if state.ended && !state.host_in {
+                return false;
+            }
+            let patience = match state.host_left {
+                // A host that takes turns is looked at now and then: to be told of each would cost it a system call. One that
+                // stays long is waited for.
+                _ if state.host_in && seen == Some(state.stays) => {
+                    state.helper_sleeps = true;
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    continue;
+                }
+                _ if state.host_in => OVERDUE,
+                None => Duration::ZERO,
+                Some(left) => OVERDUE.saturating_sub(left.elapsed()),
+            };
+            if patience.is_zero() {
+                state.helper_in = true;
+                return true;
+            }
+            seen = state.host_in.then_some(state.stays);
+            state = self.changed.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Drives, and tells whoever is to be told, until it is to leave.
+    async fn until_left(&self, shared: &Shared) {
+        loop {
+            tokio::select! {
+                biased;
+                () = self.leave.notified() => return,
+                () = self.tell.notified() => shared.tell_now(),
+            }
+        }
+    }
+}
