@@ -263,13 +263,8 @@ impl Writer {
         put(&mut self.bytes, begins_at + 40, (fields_at - begins_at) as u32);
         put(&mut self.bytes, begins_at + 44, (values_at - begins_at) as u32);
         let last_field_at = fields_at + fields * FIELD_BYTES;
-        let mut filled = Fields {
-            bytes: &mut self.bytes,
-            next_field_at: fields_at,
-            last_field_at,
-            values_at,
-            too_large: false,
-        };
+        let mut filled =
+            Fields { bytes: &mut self.bytes, next_field_at: fields_at, last_field_at, values_at, too_large: false };
         fill(&mut filled);
         let too_large = filled.too_large;
         let values = self.bytes.len() - values_at;

@@ -195,7 +195,7 @@ impl Context {
             };
             operations.wakers.push(Arc::new(waker));
         }
-        let _runtime = self.drive.handle().enter();
+        let _runtime = self.drive.enter();
         if operations.poll(place) {
             // It has failed at once, or was known: told like any other.
             drop(operations);
@@ -207,7 +207,7 @@ impl Context {
     /// Has the host no longer wait for an operation. What was sent runs, and its result is dropped.
     pub(crate) fn abandon(&self, tag: u64) -> Result<(), i32> {
         let mut operations = self.lock();
-        let _runtime = self.drive.handle().enter();
+        let _runtime = self.drive.enter();
         if let Some(place) = operations.tags.remove(&tag) {
             let operation = operations.running.try_remove(place);
             // Others' wakers may run here: without our lock.
@@ -229,7 +229,7 @@ impl Context {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return Err(CENOTE_ERR_BUSY),
         };
-        let _runtime = self.drive.handle().enter();
+        let _runtime = self.drive.enter();
         self.shared.wake.reset();
         loop {
             while let Some(completion) = operations.finished.pop_front() {

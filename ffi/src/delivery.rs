@@ -2,15 +2,15 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cenote_mysql::value::Format;
 use cenote_mysql::{Column as MySqlColumn, ColumnType, RawResult as MySqlResult};
 use cenote_postgres::{BatchResult, RawResult as PostgresResult};
 
 use crate::block::{
-    self, CENOTE_BLOCK_MYSQL, CENOTE_BLOCK_TEXT, CENOTE_COLUMN_BYTES, CENOTE_COLUMN_UNSIGNED, ColumnFront, Front, TooLarge,
-    Writer,
+    self, CENOTE_BLOCK_MYSQL, CENOTE_BLOCK_TEXT, CENOTE_COLUMN_BYTES, CENOTE_COLUMN_UNSIGNED, ColumnFront, Front,
+    TooLarge, Writer,
 };
 use crate::context::{Completion, Context, OPERATIONS_MAX};
 use crate::error::{ErrorObject, write_sized};
@@ -194,8 +194,11 @@ pub unsafe extern "C" fn cenote_drain(
     more: *mut i32,
 ) -> i32 {
     leaf("cenote_drain", || {
+        check_drain(buffer, capacity)?;
+        let context = handles::get::<Context>(context)?;
         // SAFETY: by the caller's word.
-        unsafe { drain(context, buffer, capacity, count, more) }
+        unsafe { drain(&context, buffer, capacity, count, more)? };
+        Ok(())
     })
 }
 
@@ -219,10 +222,18 @@ pub unsafe extern "C" fn cenote_wait(
     entry("cenote_wait", || {
         check_drain(buffer, capacity)?;
         let waiter = handles::get::<Context>(context)?;
-        waiter.wait(Duration::from_millis(timeout_ms.into()).min(WAIT_MAX))?;
-        drop(waiter);
-        // SAFETY: by the caller's word.
-        unsafe { drain(context, buffer, capacity, count, more) }
+        let begun_at = Instant::now();
+        let limit = Duration::from_millis(timeout_ms.into()).min(WAIT_MAX);
+        loop {
+            let left = limit.saturating_sub(begun_at.elapsed());
+            waiter.wait(left)?;
+            // SAFETY: by the caller's word.
+            let drained = unsafe { drain(&waiter, buffer, capacity, count, more)? };
+            // What was ready may have been but a step on the way.
+            if drained > 0 || left.is_zero() {
+                return Ok(());
+            }
+        }
     })
 }
 
@@ -248,16 +259,25 @@ fn check_drain(buffer: *mut u8, capacity: usize) -> Entry {
     Ok(())
 }
 
-unsafe fn drain(context: u64, buffer: *mut u8, capacity: usize, count: *mut u32, more: *mut i32) -> Entry {
-    check_drain(buffer, capacity)?;
+/// # Safety
+///
+/// The buffer was checked, and is to be written to; the pointers are NULL or to be written through.
+unsafe fn drain(
+    context: &Context,
+    buffer: *mut u8,
+    capacity: usize,
+    count: *mut u32,
+    more: *mut i32,
+) -> Result<usize, i32> {
     // SAFETY: by the caller's word.
     let (count, more) = unsafe { (Out::new(count)?, Out::new(more)?) };
-    let context = handles::get::<Context>(context)?;
-    let mut sink = Sink { context: &context, buffer, entries: 0, free_until: capacity & !(align_of::<u64>() - 1), writer: Writer::default() };
+    let free_until = capacity & !(align_of::<u64>() - 1);
+    let mut sink = Sink { context, buffer, entries: 0, free_until, writer: Writer::default() };
     let drained = context.drain(|completion| sink.take(completion));
+    // Also when it fails: what was taken is the host's.
     count.write(sink.entries as u32);
     more.write(i32::from(!drained?));
-    Ok(())
+    Ok(sink.entries)
 }
 
 /// A buffer that is being filled: entries from the front, blocks from the back.
@@ -362,8 +382,7 @@ fn append_batch_result(writer: &mut Writer, result: Option<&BatchResult>) -> Res
     let rows = result.rows();
     let front = Front { rows: rows.len(), rows_affected: result.rows_affected(), ..Front::default() };
     let columns = rows.first().map(|row| row.columns()).unwrap_or_default().iter();
-    let columns =
-        columns.map(|column| ColumnFront { name: column.name(), type_code: column.type_().oid(), flags: 0 });
+    let columns = columns.map(|column| ColumnFront { name: column.name(), type_code: column.type_().oid(), flags: 0 });
     writer.append(&front, columns, 0, |fields| {
         for row in rows {
             for number in 0..row.len() {

@@ -13,7 +13,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Builder, Handle, Runtime};
+use cenote_pool::{Entered, Home};
+use tokio::runtime::{Builder, EnterGuard, Handle, Runtime};
 use tokio::sync::Notify;
 
 use crate::context::Shared;
@@ -26,6 +27,7 @@ const OVERDUE: Duration = Duration::from_millis(2);
 pub(crate) struct Drive {
     runtime: Mutex<Option<Arc<Runtime>>>,
     handle: Handle,
+    home: Home,
     state: Mutex<State>,
     changed: Condvar,
     /// The helper is to leave the runtime.
@@ -56,6 +58,7 @@ impl Drive {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let drive = Arc::new(Drive {
             handle: runtime.handle().clone(),
+            home: Home::new(),
             runtime: Mutex::new(Some(Arc::new(runtime))),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -69,9 +72,9 @@ impl Drive {
         Ok(drive)
     }
 
-    /// Where tasks of this context run.
-    pub(crate) fn handle(&self) -> &Handle {
-        &self.handle
+    /// Has this thread stand for the context: what is begun here meanwhile runs with its bytes.
+    pub(crate) fn enter(&self) -> (Entered, EnterGuard<'_>) {
+        (self.home.enter(), self.handle.enter())
     }
 
     /// Has the host told, by the helper.
@@ -107,6 +110,7 @@ impl Drive {
             }
         }
         let _leaving = Leaving(self);
+        let _home = self.home.enter();
         Ok(runtime.block_on(work))
     }
 
@@ -136,6 +140,7 @@ impl Drive {
 
     /// The helper's life.
     fn help(&self, shared: &Shared) {
+        let _home = self.home.enter();
         while self.take_over() {
             let Some(runtime) = self.runtime() else { return };
             runtime.block_on(self.until_left(shared));

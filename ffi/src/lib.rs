@@ -31,8 +31,8 @@ compile_error!("a panic must not end the host's process: build cenote with panic
 pub mod block;
 mod context;
 pub mod delivery;
-pub mod error;
 mod drive;
+pub mod error;
 mod fork;
 mod guard;
 mod handles;

@@ -30,9 +30,7 @@ const MYSQL_SCHEMES: [&str; 2] = ["mysql:", "mariadb:"];
 
 impl Database {
     fn open(url: &str) -> Result<Database, ErrorObject> {
-        let scheme_is = |scheme: &&str| {
-            url.get(..scheme.len()).is_some_and(|front| front.eq_ignore_ascii_case(scheme))
-        };
+        let scheme_is = |scheme: &&str| url.get(..scheme.len()).is_some_and(|front| front.eq_ignore_ascii_case(scheme));
         if MYSQL_SCHEMES.iter().any(scheme_is) {
             let pool = cenote_mysql::Pool::open(url);
             return pool.map(Database::MySql).map_err(|error| argument(ErrorObject::mysql(&error)));

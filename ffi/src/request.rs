@@ -112,12 +112,7 @@ pub unsafe extern "C" fn cenote_batch(
 ///
 /// `requests` is to be read for `length` bytes; `submitted` is NULL or to be written through.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cenote_submit(
-    context: u64,
-    requests: *const u8,
-    length: usize,
-    submitted: *mut u32,
-) -> i32 {
+pub unsafe extern "C" fn cenote_submit(context: u64, requests: *const u8, length: usize, submitted: *mut u32) -> i32 {
     leaf("cenote_submit", || {
         // SAFETY: by the caller's word.
         let (mut rest, submitted) = unsafe { (crate::guard::bytes(requests, length)?, Out::new(submitted)?) };

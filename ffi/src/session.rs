@@ -88,7 +88,9 @@ pub extern "C" fn cenote_lease(context: u64, pool: u64, tag: u64) -> i32 {
             tag,
             Box::pin(async move {
                 let held = match database {
-                    Database::Postgres(pool) => pool.lease().await.map(Held::PostgresLease).map_err(operation::postgres),
+                    Database::Postgres(pool) => {
+                        pool.lease().await.map(Held::PostgresLease).map_err(operation::postgres)
+                    }
                     Database::MySql(pool) => pool.lease().await.map(Held::MySqlLease).map_err(operation::mysql),
                 };
                 held.map_or_else(|failed| failed, |held| Outcome::Session(Session::new(held)))

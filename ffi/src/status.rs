@@ -1,6 +1,5 @@
 //! What a call, or an operation, came to: a number. Negative is a failure; whose fault it was is in the number.
 
-
 /// It was done, or is under way.
 pub const CENOTE_OK: i32 = 0;
 /// A pointer that must not be NULL is.
@@ -69,4 +68,3 @@ pub(crate) fn of_postgres(error: &cenote_postgres::Error) -> i32 {
 pub(crate) fn of_mysql(error: &cenote_mysql::Error) -> i32 {
     status_of!(error)
 }
-

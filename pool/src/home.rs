@@ -5,6 +5,7 @@
 //! the library's own, which also keeps the timers of callers that wait.
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -18,17 +19,56 @@ const LOOKUPS_MAX: usize = 32;
 /// The home of lanes on a runtime of several threads.
 pub(crate) const SHARED: u32 = 0;
 
-/// A number of the current thread, never [`SHARED`].
+static NEXT: AtomicU32 = AtomicU32::new(1);
+
+thread_local!(static NUMBER: Cell<u32> = const { Cell::new(SHARED) });
+
+fn next_number() -> u32 {
+    // Relaxed: only uniqueness counts.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// A number of the current thread, or of the [`Home`] it stands for; never [`SHARED`].
 pub(crate) fn thread_number() -> u32 {
-    static NEXT: AtomicU32 = AtomicU32::new(1);
-    thread_local!(static NUMBER: Cell<u32> = const { Cell::new(SHARED) });
     NUMBER.with(|number| {
         if number.get() == SHARED {
-            // Relaxed: only uniqueness counts.
-            number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+            number.set(next_number());
         }
         number.get()
     })
+}
+
+/// A current-thread runtime that is driven by now this thread and now that: its lanes are at home on all of them. For
+/// hosts whose threads come and go; elsewhere a thread is its own home.
+#[derive(Debug)]
+pub struct Home(u32);
+
+/// For as long as it lives this thread stands for a [`Home`].
+#[derive(Debug)]
+#[must_use = "the thread stands for the home no longer than this lives"]
+pub struct Entered {
+    before: u32,
+    // To be dropped on the thread it was made on.
+    _thread: PhantomData<*const ()>,
+}
+
+impl Home {
+    /// A home of its own.
+    #[allow(clippy::new_without_default)]
+    pub fn new() -> Home {
+        Home(next_number())
+    }
+
+    /// Has this thread stand for it: what is submitted, opened and driven here meanwhile is this home's.
+    pub fn enter(&self) -> Entered {
+        Entered { before: NUMBER.replace(self.0), _thread: PhantomData }
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        NUMBER.set(self.before);
+    }
 }
 
 /// The home of a task that runs right here.

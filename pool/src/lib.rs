@@ -86,6 +86,7 @@ mod watch;
 pub use cancel::Canceller;
 pub use deadline::Deadline;
 pub use error::{AcquireTimeout, ConnectCause, ConnectFailure, Failure, Loss, LossCause, Tried};
+pub use home::{Entered, Home};
 pub use language::{
     Address, CancelDialogue, CancelKey, End, Expected, Framed, Framer, Handle, Language, Login, LoginFailure,
     LoginStep, PeerFault, Preparation, StatementId,

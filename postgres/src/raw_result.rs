@@ -38,11 +38,7 @@ impl Pool {
     /// # Errors
     ///
     /// See [`Error`].
-    pub fn query_raw<'a>(
-        &'a self,
-        sql: &'a str,
-        parameters: &'a [&'a (dyn ToSql + Sync)],
-    ) -> Query<'a, RawResult> {
+    pub fn query_raw<'a>(&'a self, sql: &'a str, parameters: &'a [&'a (dyn ToSql + Sync)]) -> Query<'a, RawResult> {
         Query::new(self, sql, parameters, raw)
     }
 }
