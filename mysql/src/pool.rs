@@ -25,7 +25,7 @@ static POOLS: LazyLock<Registry<Settings, MySql>> = LazyLock::new(Registry::defa
 #[derive(Clone, Debug)]
 pub struct Pool {
     pool: cenote_pool::Pool<MySql>,
-    /// Of a lease: whether the server has said of a statement's error that the transaction is undone with it.
+    /// Of a lease: whether the last that was heard of its transaction is an error that may have undone it.
     undone: Option<Arc<AtomicBool>>,
 }
 
@@ -151,6 +151,8 @@ impl Pool {
             true => Place::Lease,
         };
         effect.admit(place)?;
+        // Whatever an error undid: what comes now may commit, and is not sent if nothing is left.
+        self.expect_transaction();
         if effect.changes_session() {
             self.pool.changes_session(effect.outdates_prepared());
         }
@@ -182,7 +184,7 @@ impl Pool {
         }
     }
 
-    /// A transaction begins: nothing of it was undone yet.
+    /// A transaction begins, or goes on: nothing was said yet of its being undone.
     pub(crate) fn expect_transaction(&self) {
         self.undone.iter().for_each(|undone| undone.store(false, Ordering::Relaxed));
     }

@@ -153,6 +153,7 @@ async fn a_deadlock_takes_nothing_along_that_was_asked_at_the_same_time(server: 
 
 async fn a_lock_wait_timeout_leaves_the_transaction_open(server: Server) {
     let (database, pool) = accounts(server, "lock_wait").await;
+    pool.execute("create procedure ends() commit", &[]).await.unwrap();
     let admin = database.admin().await;
     admin.run("start transaction").await;
     admin.run("update account set balance = 1 where id = 1").await;
@@ -164,9 +165,15 @@ async fn a_lock_wait_timeout_leaves_the_transaction_open(server: Server) {
     assert_eq!(error.code(), Some(ErrorCode::LOCK_WAIT_TIMEOUT), "{error}");
     tx.execute(INSERT, &[&4]).await.expect("it goes on");
     tx.commit().await.unwrap();
+    // An error that undoes everything where the server is set so did not here.
+    let tx = lease.begin();
+    tx.execute(INSERT, &[&5]).await.unwrap();
+    must_end("a lock", tx.execute("update account set balance = 2 where id = 1", &[])).await.unwrap_err();
+    tx.execute("call ends()", &[]).await.unwrap();
+    is_lost(&tx.rollback().await.expect_err("it was committed"));
     drop(lease);
     admin.run("rollback").await;
-    assert_eq!(ids(&pool).await, [1, 2, 3, 4]);
+    assert_eq!(ids(&pool).await, [1, 2, 3, 4, 5]);
     all_leases_are_back(&pool).await;
 }
 
