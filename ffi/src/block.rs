@@ -182,6 +182,11 @@ impl Writer {
         &self.bytes
     }
 
+    /// Appends what is no block.
+    pub(crate) fn append_bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// Appends a block; `fill` gives it its values, row by row.
     pub(crate) fn append<'c>(
         &mut self,

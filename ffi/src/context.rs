@@ -20,6 +20,7 @@ use crate::drive::Drive;
 use crate::error::ErrorObject;
 use crate::guard;
 use crate::handles;
+use crate::http::HttpServer;
 use crate::operation::Outcome;
 use crate::pool::OpenPool;
 use crate::session::Session;
@@ -53,6 +54,8 @@ pub(crate) struct Context {
 pub(crate) struct Shared {
     /// Operations that have something new.
     ready: Mutex<Vec<usize>>,
+    /// What came that nobody submitted.
+    outside: Mutex<VecDeque<Completion>>,
     /// The host is to be told when something comes.
     armed: AtomicBool,
     /// The host waits in a call.
@@ -88,6 +91,7 @@ struct Operation {
 struct Owned {
     pools: FxHashSet<u64>,
     sessions: FxHashSet<u64>,
+    servers: FxHashSet<u64>,
 }
 
 /// Wakes the operation at one place. One that has ended is looked up in vain.
@@ -111,7 +115,29 @@ impl TaskWake for OperationWaker {
     }
 }
 
+/// What gives a context's host what it has not asked for.
+#[derive(Clone)]
+pub(crate) struct Outside {
+    shared: Arc<Shared>,
+    drive: Arc<Drive>,
+}
+
+impl Outside {
+    pub(crate) fn push(&self, tag: u64, outcome: Outcome) {
+        self.shared.outside().push_back(Completion { tag, outcome });
+        self.shared.told(&self.drive);
+    }
+}
+
 impl Shared {
+    fn outside(&self) -> MutexGuard<'_, VecDeque<Completion>> {
+        self.outside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.ready().is_empty() && self.outside().is_empty()
+    }
+
     fn ready(&self) -> MutexGuard<'_, Vec<usize>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -150,6 +176,7 @@ impl Context {
     pub(crate) fn new(wake: Wake, operations_max: usize) -> Result<Context, i32> {
         let shared = Arc::new(Shared {
             ready: Mutex::default(),
+            outside: Mutex::default(),
             armed: AtomicBool::new(true),
             waiting: AtomicWaker::new(),
             host_waits: AtomicBool::new(false),
@@ -251,13 +278,12 @@ impl Context {
     /// Moves what is ready to where it is taken from; `false`: nothing is, and the host is told of the next.
     fn take_ready(&self, operations: &mut Operations) -> bool {
         for _ in 0..2 {
-            let mut ready = self.shared.ready();
-            if !ready.is_empty() {
-                operations.taken.extend(ready.drain(..));
+            operations.finished.append(&mut self.shared.outside());
+            operations.taken.extend(self.shared.ready().drain(..));
+            if !operations.taken.is_empty() || !operations.finished.is_empty() {
                 self.shared.armed.store(false, Ordering::SeqCst);
                 return true;
             }
-            drop(ready);
             // And once more: it may have come before this.
             self.shared.armed.store(true, Ordering::SeqCst);
         }
@@ -291,12 +317,22 @@ impl Context {
         }
         drop(operations);
         self.shared.armed.store(true, Ordering::SeqCst);
-        !self.shared.ready().is_empty()
+        !self.shared.is_empty()
     }
 
     /// The host sleeps until it is told.
     pub(crate) fn sleeps(&self) {
         self.drive.host_sleeps();
+    }
+
+    /// What gives its host what it has not asked for.
+    pub(crate) fn outside(&self) -> Outside {
+        Outside { shared: Arc::clone(&self.shared), drive: Arc::clone(&self.drive) }
+    }
+
+    /// Runs a future with the context's bytes, until it ends or the context does.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.drive.spawn(task);
     }
 
     /// Operations that have not ended.
@@ -306,6 +342,10 @@ impl Context {
 
     pub(crate) fn own_pool(&self, pool: u64) {
         self.owned().pools.insert(pool);
+    }
+
+    pub(crate) fn own_server(&self, server: u64) {
+        self.owned().servers.insert(server);
     }
 
     pub(crate) fn own_session(&self, session: u64) {
@@ -329,6 +369,9 @@ impl Context {
         let owned = std::mem::take(&mut *self.owned());
         for session in owned.sessions {
             let _ = handles::remove::<Session>(session);
+        }
+        for server in owned.servers {
+            let _ = handles::remove::<HttpServer>(server);
         }
         for pool in owned.pools {
             let _ = handles::remove::<OpenPool>(pool);

@@ -18,7 +18,7 @@ use crate::fork;
 use crate::guard::{Entry, Out, entry, leaf};
 use crate::handles;
 use crate::operation::Outcome;
-use crate::status::{CENOTE_ERR_ARGUMENT, CENOTE_ERR_NULL, CENOTE_OK};
+use crate::status::{CENOTE_ERR_ARGUMENT, CENOTE_ERR_NULL, CENOTE_ERR_SYSTEM, CENOTE_OK};
 use crate::wake::{
     CENOTE_WAKE_CALLBACK, CENOTE_WAKE_DART_PORT, CENOTE_WAKE_EVENTFD, CENOTE_WAKE_NONE, CenoteWakeFunction, Wake,
 };
@@ -31,6 +31,10 @@ pub const CENOTE_COMPLETION_BLOCK: u32 = 2;
 pub const CENOTE_COMPLETION_ERROR: u32 = 4;
 /// In a completion: `handle` is a lease or a transaction, to be freed.
 pub const CENOTE_COMPLETION_SESSION: u32 = 8;
+/// In a completion: an HTTP request, in the place of a block.
+pub const CENOTE_COMPLETION_REQUEST: u32 = 16;
+/// In a completion: the HTTP server with this tag has ended.
+pub const CENOTE_COMPLETION_ENDED: u32 = 32;
 
 /// Blocks up to this many bytes are copied into the drain buffer, if it has the room. A larger one costs a handle, and in
 /// Dart a finaliser, which is little against what it holds.
@@ -307,10 +311,14 @@ impl Sink<'_> {
             Outcome::MySqlBatch(results) => self.writer.append_batch(results.len(), |writer, number| {
                 results.get(number).map_or(Ok(()), |result| append_mysql(writer, result))
             }),
-            Outcome::Session(_) | Outcome::Done | Outcome::Answer(_) | Outcome::Failed(_) => Ok(()),
+            Outcome::Request(bytes) => {
+                self.writer.append_bytes(bytes);
+                Ok(())
+            }
+            Outcome::Session(_) | Outcome::Done | Outcome::Answer(_) | Outcome::Failed(_) | Outcome::Ended(_) => Ok(()),
         };
         let length = self.writer.bytes().len();
-        let fits_inline = |free_until: usize| free_until.checked_sub(entry_ends_at).is_some_and(|room| length <= room);
+        let fits_inline = entry_ends_at + length.next_multiple_of(align_of::<u64>()) <= self.free_until;
         match outcome {
             _ if written.is_err() => {
                 let words = "the result has more than 2 GiB of values; ask for fewer rows at once";
@@ -324,29 +332,42 @@ impl Sink<'_> {
             Outcome::Done => {}
             Outcome::Answer(answer) => entry.value = answer.into(),
             Outcome::Failed(error) => entry.fail(error),
-            _ if length <= INLINE_BYTES_MAX && fits_inline(self.free_until) => {
-                let begins_at = (self.free_until - length) & !(align_of::<u64>() - 1);
-                if begins_at < entry_ends_at {
-                    self.keep(&mut entry);
-                } else {
-                    // SAFETY: between the last entry and what is taken at the back, within the buffer.
-                    unsafe {
-                        let place = self.buffer.add(begins_at);
-                        std::ptr::copy_nonoverlapping(self.writer.bytes().as_ptr(), place, length);
-                    }
-                    self.free_until = begins_at;
-                    (entry.flags, entry.value, entry.length) =
-                        (CENOTE_COMPLETION_INLINE, begins_at as u64, length as u64);
+            Outcome::Ended(failure) => {
+                if let Some(failure) = failure {
+                    let words = format!("the HTTP server has ended: {failure}");
+                    entry.fail(ErrorObject::new(CENOTE_ERR_SYSTEM, words));
                 }
+                entry.flags |= CENOTE_COMPLETION_ENDED;
             }
             // A small one waits for the next buffer rather than be an object of its own.
-            outcome if length <= INLINE_BYTES_MAX && self.entries > 0 => return Err(Completion { tag, outcome }),
-            _ => self.keep(&mut entry),
+            outcome if length <= INLINE_BYTES_MAX && !fits_inline && self.entries > 0 => {
+                return Err(Completion { tag, outcome });
+            }
+            outcome => {
+                if length <= INLINE_BYTES_MAX && fits_inline {
+                    self.copy(&mut entry);
+                } else {
+                    self.keep(&mut entry);
+                }
+                if matches!(outcome, Outcome::Request(_)) {
+                    entry.flags |= CENOTE_COMPLETION_REQUEST;
+                }
+            }
         }
         // SAFETY: it ends before what is taken at the back, and the buffer begins where it may.
         unsafe { self.buffer.cast::<CenoteCompletion>().add(self.entries).write(entry) };
         self.entries += 1;
         Ok(())
+    }
+
+    /// Copies what was written to the back of the buffer, where it fits.
+    fn copy(&mut self, entry: &mut CenoteCompletion) {
+        let bytes = self.writer.bytes();
+        self.free_until -= bytes.len().next_multiple_of(align_of::<u64>());
+        // SAFETY: behind the last entry and before what was taken at the back, as was asked before; so within the buffer.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.buffer.add(self.free_until), bytes.len()) };
+        entry.flags = CENOTE_COMPLETION_INLINE;
+        (entry.value, entry.length) = (self.free_until as u64, bytes.len() as u64);
     }
 
     fn keep(&mut self, entry: &mut CenoteCompletion) {
@@ -443,6 +464,8 @@ pub struct CenoteCounts {
     pub blocks: u64,
     /// Errors.
     pub errors: u64,
+    /// HTTP servers.
+    pub servers: u64,
 }
 
 /// What the library holds for its host: for finding leaks. `counts->size` says how much of the struct the caller knows.
@@ -455,9 +478,9 @@ pub struct CenoteCounts {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_counts(counts: *mut CenoteCounts) -> i32 {
     leaf("cenote_counts", || {
-        let [contexts, pools, sessions, blocks, errors] = handles::counts();
+        let [contexts, pools, sessions, blocks, errors, servers] = handles::counts();
         let size = size_of::<CenoteCounts>() as u32;
-        let told = CenoteCounts { size, reserved: 0, contexts, pools, sessions, blocks, errors };
+        let told = CenoteCounts { size, reserved: 0, contexts, pools, sessions, blocks, errors, servers };
         // SAFETY: by the caller's word.
         unsafe { write_sized(counts, &told) }
     })

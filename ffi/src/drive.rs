@@ -77,6 +77,11 @@ impl Drive {
         (self.home.enter(), self.handle.enter())
     }
 
+    /// Runs a task with the context's bytes.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        drop(self.handle.spawn(task));
+    }
+
     /// Has the host told, by the helper.
     pub(crate) fn tell_later(&self) {
         self.tell.notify_one();

@@ -10,6 +10,7 @@ use slotmap::{DefaultKey, Key, KeyData, SlotMap};
 use crate::block::Block;
 use crate::context::Context;
 use crate::error::ErrorObject;
+use crate::http::HttpServer;
 use crate::pool::OpenPool;
 use crate::session::Session;
 use crate::status::CENOTE_ERR_HANDLE;
@@ -21,6 +22,7 @@ pub(crate) enum Object {
     Session(Arc<Session>),
     Block(Arc<Block>),
     Error(Arc<ErrorObject>),
+    Server(Arc<HttpServer>),
 }
 
 /// A kind of thing that has handles.
@@ -46,7 +48,7 @@ macro_rules! kinds {
     )* };
 }
 
-kinds!(Context(Context), Pool(OpenPool), Session(Session), Block(Block), Error(ErrorObject));
+kinds!(Context(Context), Pool(OpenPool), Session(Session), Block(Block), Error(ErrorObject), Server(HttpServer));
 
 static TABLE: RwLock<Option<SlotMap<DefaultKey, Object>>> = RwLock::new(None);
 
@@ -75,18 +77,19 @@ pub(crate) fn remove<K: Kind>(handle: u64) -> Result<Arc<K>, i32> {
     Ok(object)
 }
 
-/// How many of each kind there are: contexts, pools, sessions, blocks, errors.
-pub(crate) fn counts() -> [u64; 5] {
+/// How many of each kind there are: contexts, pools, sessions, blocks, errors, servers.
+pub(crate) fn counts() -> [u64; 6] {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
-    let mut counts = [0; 5];
+    let mut counts = [0; 6];
     for object in table.iter().flat_map(SlotMap::values) {
-        let [contexts, pools, sessions, blocks, errors] = &mut counts;
+        let [contexts, pools, sessions, blocks, errors, servers] = &mut counts;
         match object {
             Object::Context(_) => *contexts += 1,
             Object::Pool(_) => *pools += 1,
             Object::Session(_) => *sessions += 1,
             Object::Block(_) => *blocks += 1,
             Object::Error(_) => *errors += 1,
+            Object::Server(_) => *servers += 1,
         }
     }
     counts

@@ -21,6 +21,7 @@
 //! | `pool`, `session`, `operation` | what is asked of a database, and of which |
 //! | `value`, `request` | parameters and requests, as the host writes them |
 //! | `block` | results, as the host reads them |
+//! | `http` | the HTTP core: requests that come, and their answers |
 //! | `fork`, `threads` | being in somebody else's process |
 //!
 //! It encodes nothing for the wire and decodes nothing from it: the drivers do that, and the host.
@@ -36,6 +37,7 @@ pub mod error;
 mod fork;
 mod guard;
 mod handles;
+pub mod http;
 mod operation;
 pub mod pool;
 pub mod request;

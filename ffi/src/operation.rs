@@ -25,6 +25,10 @@ pub(crate) enum Outcome {
     Done,
     Answer(bool),
     Failed(ErrorObject),
+    /// An HTTP request that came.
+    Request(Vec<u8>),
+    /// An HTTP server has ended, as it should or not.
+    Ended(Option<std::io::Error>),
 }
 
 /// Where a statement runs.

@@ -63,6 +63,7 @@ mod signals;
 mod socket;
 mod stats;
 mod stop;
+mod tasks;
 mod thread;
 mod ticks;
 mod worker;

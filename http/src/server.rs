@@ -1,6 +1,7 @@
 //! The server as a whole: its listeners, its threads, and their end.
 
 use std::any::Any;
+use std::future::Future;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, mpsc};
@@ -63,6 +64,29 @@ impl Server {
         H: Handler,
     {
         self.start(factory)?.join()
+    }
+
+    /// Serves within the future that is returned, on whatever runtime polls it, until it is stopped: for whoever has a
+    /// thread and an event loop already. It has one thread, whatever the builder says, and is not `Send`.
+    ///
+    /// ```no_run
+    /// # use cenote_http::{Request, Response, Server};
+    /// # async fn example() -> std::io::Result<()> {
+    /// let server = Server::builder().address("127.0.0.1:0").threads(1).bind()?;
+    /// server.serve_here(|_: Request| async { Response::text("hello") }).await
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The listener cannot be watched by the runtime, or there is no runtime.
+    pub fn serve_here<H: Handler>(self, handler: H) -> impl Future<Output = io::Result<()>> + use<H> {
+        let Server { settings, listeners, counters, stop, .. } = self;
+        async move {
+            let parts = listeners.into_iter().next().zip(counters.first().map(Arc::clone));
+            let (listener, counters) = parts.ok_or_else(|| io::Error::other("a server without a listener"))?;
+            worker::serve_here(listener, settings, counters, stop.listen(), handler).await
+        }
     }
 
     /// Starts the threads and returns once they accept. Each calls `factory` with its number, counted from 0, to

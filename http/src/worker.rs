@@ -20,7 +20,7 @@ use hyper::server::conn::http1;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::oneshot;
-use tokio::task::{spawn_local, yield_now};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::Handler;
@@ -30,6 +30,7 @@ use crate::listener::BACKLOG;
 use crate::settings::Settings;
 use crate::stats::Counters;
 use crate::stop::{Order, Orders};
+use crate::tasks::Tasks;
 use crate::thread::{Stage, Thread};
 
 /// The pause after accepting failed for lack of descriptors or memory. The connection stays in the queue, so
@@ -77,7 +78,7 @@ pub(crate) fn run<H: Handler>(worker: Worker, factory: impl FnOnce(usize) -> H) 
         // Whoever counts us must not wait for us too.
         drop(tell);
         match all.await {
-            Ok(()) => serve(listener, worker.settings, worker.counters, worker.orders, handler).await,
+            Ok(()) => serve(listener, worker.settings, worker.counters, worker.orders, handler, Tasks::Loop).await,
             // Another thread has failed, and the server does not begin.
             Err(_) => Ok(()),
         }
@@ -94,12 +95,27 @@ fn pin_thread(_: usize) -> io::Result<()> {
     Ok(())
 }
 
+/// Serves within whatever polls the future, until the server was told to stop.
+pub(crate) async fn serve_here<H: Handler>(
+    listener: StdListener,
+    settings: Settings,
+    counters: Arc<Counters>,
+    orders: Orders,
+    handler: H,
+) -> io::Result<()> {
+    let listener = TcpListener::from_std(listener)?;
+    let tasks = Tasks::here();
+    let serving = serve(listener, settings, counters, orders, Rc::new(handler), tasks.clone());
+    tasks.run(serving).await
+}
+
 async fn serve<H: Handler>(
     listener: TcpListener,
     settings: Settings,
     counters: Arc<Counters>,
     mut orders: Orders,
     handler: Rc<H>,
+    tasks: Tasks,
 ) -> io::Result<()> {
     let thread = Rc::new(Thread::new(settings.limits(), counters));
     let door = Door {
@@ -107,8 +123,9 @@ async fn serve<H: Handler>(
         connections_max: settings.connections_per_thread_max,
         handler: Rc::clone(&handler),
         thread: Rc::clone(&thread),
+        tasks: tasks.clone(),
     };
-    spawn_local(sweep(Rc::clone(&thread), settings.tick()));
+    tasks.spawn(sweep(Rc::clone(&thread), settings.tick()));
 
     tokio::select! {
         biased;
@@ -175,6 +192,7 @@ struct Door<H> {
     handler: Rc<H>,
     http: Rc<http1::Builder>,
     thread: Rc<Thread>,
+    tasks: Tasks,
     connections_max: usize,
 }
 
@@ -221,7 +239,7 @@ impl<H: Handler> Door<H> {
         let link = Rc::new(Link::new(Rc::clone(&self.thread), stream, peer));
         let registration = Thread::register(Rc::clone(&link));
         let handler = Rc::clone(&self.handler);
-        spawn_local(connection::serve(link, handler, Rc::clone(&self.http), registration));
+        self.tasks.spawn(connection::serve(link, handler, Rc::clone(&self.http), registration));
     }
 }
 

@@ -111,7 +111,11 @@ async fn ordinary_queries_run_on_beside_as_many_leases_as_there_may_be() {
         let error = must_end("one lease too many", pool.lease()).await.unwrap_err();
         assert!(error.is_timeout(), "{error}");
         let words = error.to_string();
-        assert_eq!(words.matches("postgres/lease_waits.rs:").count(), connections - 1, "all holders are named: {words}");
+        assert_eq!(
+            words.matches("postgres/lease_waits.rs:").count(),
+            connections - 1,
+            "all holders are named: {words}"
+        );
         assert!(words.contains(&format!("{} leased", connections - 1)), "{words}");
         drop(leases);
         all_leases(&pool).await;
@@ -146,7 +150,10 @@ async fn callers_who_need_two_leases_each_all_come_to_an_end() {
             assert!(error.is_timeout(), "{error}");
             let words = error.to_string();
             // Those who waited as long may have given up just before.
-            assert!(words.contains("postgres/lease_waits.rs:") || words.contains(" 0 leased"), "the holders are named: {error}");
+            assert!(
+                words.contains("postgres/lease_waits.rs:") || words.contains(" 0 leased"),
+                "the holders are named: {error}"
+            );
         }
     }
     assert!(failed > 0, "they were in each other's way");
