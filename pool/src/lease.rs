@@ -369,26 +369,31 @@ impl<L: Language> Inner<L> {
             wanted -= 1;
         }
         let lanes = self.lanes.load_full();
+        let (now_us, caller) = (self.now_us(), home::thread_number());
+        let is_stalled = |lane: &Arc<Lane<L>>| lane.view(caller, now_us).is_stalled(self.route);
         let draining = lanes.iter().filter(|lane| lane.drains_for_lease()).count();
+        let stalled = lanes.iter().filter(|lane| lane.drains_for_lease() && is_stalled(lane)).count();
         let held = growth.leases.held.len();
-        let under_way = growth.connecting + draining;
-        if wanted <= under_way || held + draining >= self.leases_max() {
+        // Of a prober that has failed so far nothing is to be hoped.
+        let connecting = if growth.failures == 0 { growth.connecting } else { 0 };
+        let under_way = connecting + draining;
+        if wanted + stalled <= under_way || held + draining >= self.leases_max() {
             return;
         }
-        let full = lanes.len() + held + growth.connecting >= self.limits.connections_max;
+        let full = lanes.len() + held + connecting >= self.limits.connections_max;
         if !full && growth.failures == 0 {
             drop(growth);
             self.ensure_lane_for_lease();
             return;
         }
         let spared = usize::from(self.limits.connections_max > 1 && full);
-        let now_us = self.now_us();
-        let caller = home::thread_number();
         let candidates = lanes.iter().filter(|lane| lane.lock().pipeline.is_open());
         if candidates.clone().count() <= spared {
             return;
         }
         let best = candidates.min_by_key(|lane| lane.view(caller, now_us).outstanding_us());
+        // Beside one that stalls another may drain, but only one that will be sooner.
+        let best = best.filter(|lane| wanted > under_way || !is_stalled(lane));
         drop(growth);
         if let Some(lane) = best {
             lane.drain(AfterDrain::Lease);

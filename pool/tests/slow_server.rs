@@ -1,145 +1,19 @@
 //! The machine with a language of one byte and a server that takes its time: what is held, collected or forgotten
 //! meanwhile, and a server that says more than it was asked.
 
+mod toy;
+
 use std::future::{Future, poll_fn};
-use std::io::{ErrorKind, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::sync::mpsc::channel;
 use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
-use cenote_pool::{
-    Address, Answered, End, Expected, Failure, Framed, Framer, Handle, Language, Login, LoginFailure, LoginStep, Pace,
-    PeerFault, Pool, PoolLimits, Preparation, StatementId, TlsPeer,
-};
+use cenote_pool::{Pace, Pool, PoolLimits, Preparation, StatementId};
 
-/// Each command is as long, and says what it is.
-const COMMAND_BYTES: usize = 8;
-const QUERY: &[u8; COMMAND_BYTES] = b"query...";
-const PREPARE: &[u8; COMMAND_BYTES] = b"prepare.";
-const FORGET: &[u8; COMMAND_BYTES] = b"forget..";
-
-/// Each reply begins with `r` and the number of its connection; an `n` alone is an aside.
-const REPLY_BYTES: usize = 64;
-
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-struct Toy {
-    addresses: Vec<Address>,
-    in_flight_max: Option<usize>,
-}
-
-struct ToyLogin(Option<usize>);
-
-#[derive(Debug)]
-struct ToyFramer;
-
-impl Framer for ToyFramer {
-    fn advance(&mut self, input: &[u8], expected: Expected) -> Result<Framed, PeerFault> {
-        match input[0] {
-            b'n' => Ok(Framed { consumed: 1, end: Some(End::Aside) }),
-            b'r' if expected == Expected::Nothing => Err(PeerFault("a reply that nobody asked for".to_owned())),
-            b'r' if input.len() < REPLY_BYTES => Ok(Framed { consumed: 0, end: None }),
-            b'r' => Ok(Framed { consumed: REPLY_BYTES, end: Some(End::Reply { settled: true, failed: false }) }),
-            other => Err(PeerFault(format!("byte {other}"))),
-        }
-    }
-}
-
-impl Language for Toy {
-    type Framer = ToyFramer;
-    type Login = ToyLogin;
-
-    const SERVER_NAMES_STATEMENTS: bool = true;
-
-    fn addresses(&self) -> &[Address] {
-        &self.addresses
-    }
-
-    fn login(
-        &self,
-        _: &Address,
-        _: u32,
-        output: &mut Vec<u8>,
-    ) -> Result<(ToyLogin, LoginStep<ToyFramer>), LoginFailure> {
-        output.push(b'h');
-        Ok((ToyLogin(self.in_flight_max), LoginStep::NeedsInput))
-    }
-
-    fn append_forget(_: StatementId, _: Handle, output: &mut Vec<u8>) {
-        output.extend_from_slice(FORGET);
-    }
-
-    fn handle(_: &[u8]) -> Option<Handle> {
-        Some(Handle(1))
-    }
-
-    fn rollback() -> Vec<u8> {
-        QUERY.to_vec()
-    }
-
-    fn reset(&self, _: bool) -> Vec<Vec<u8>> {
-        Vec::new()
-    }
-
-    fn farewell() -> &'static [u8] {
-        b""
-    }
-}
-
-impl Login for ToyLogin {
-    type Framer = ToyFramer;
-
-    fn advance(&mut self, input: &mut BytesMut, _: &mut Vec<u8>) -> Result<LoginStep<ToyFramer>, LoginFailure> {
-        input.advance(1);
-        Ok(LoginStep::Ready { framer: ToyFramer, in_flight_max: self.0, cancel_key: None })
-    }
-
-    fn tls_started(&mut self, _: &TlsPeer, _: &mut Vec<u8>) -> Result<LoginStep<ToyFramer>, LoginFailure> {
-        unreachable!("nobody asked for TLS")
-    }
-}
-
-/// The server's end of a connection, behind the log-in.
-struct Server(TcpStream, u8);
-
-impl Server {
-    /// Reads commands. `false`: the client has closed.
-    fn take(&mut self, commands: usize) -> bool {
-        self.0.read_exact(&mut vec![0; COMMAND_BYTES * commands]).is_ok()
-    }
-
-    fn give(&mut self, replies: usize) {
-        let mut reply = [b'.'; REPLY_BYTES];
-        reply[..2].copy_from_slice(&[b'r', self.1]);
-        self.0.write_all(&reply.repeat(replies)).expect("the client is there");
-    }
-
-    /// Answers one after the other, in the time that a slow server takes: that is what is tested here.
-    fn give_slowly(&mut self, replies: usize, each: Duration) {
-        for _ in 0..replies {
-            thread::sleep(each);
-            self.give(1);
-        }
-    }
-
-    /// Answers whatever comes, until the client closes.
-    fn serve(&mut self) {
-        while self.take(1) {
-            self.give(1);
-        }
-    }
-
-    fn has_input(&mut self) -> bool {
-        self.0.set_nonblocking(true).expect("a socket");
-        let peeked = self.0.peek(&mut [0]);
-        self.0.set_nonblocking(false).expect("a socket");
-        !matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
-    }
-}
+use toy::{COMMAND_BYTES, FORGET, PREPARE, Server, Toy, ask, ask_prepared, must_end};
 
 /// A pool with one connection, to a server that does `script` with the first and serves those after it.
 fn pool(in_flight_max: Option<usize>, script: impl FnOnce(Server) + Send + 'static) -> Pool<Toy> {
@@ -148,37 +22,17 @@ fn pool(in_flight_max: Option<usize>, script: impl FnOnce(Server) + Send + 'stat
     thread::spawn(move || {
         let mut script = Some(script);
         let mut connection = b'0';
-        while let Ok((mut stream, _)) = listener.accept() {
-            stream.set_nodelay(true).expect("a socket");
-            stream.read_exact(&mut [0]).expect("the log-in");
-            stream.write_all(b"k").expect("the log-in");
+        while let Ok((stream, _)) = listener.accept() {
             connection += 1;
-            let mut server = Server(stream, connection);
+            let mut server = Server::log_in(stream, connection);
             match script.take() {
                 Some(script) => script(server),
                 None => server.serve(),
             }
         }
     });
-    let addresses = vec![Address::Tcp { host: "127.0.0.1".to_owned(), port }];
     let limits = PoolLimits { connections_max: 1, ..PoolLimits::default() };
-    Pool::new(Toy { addresses, in_flight_max }, limits)
-}
-
-async fn ask_prepared(pool: Pool<Toy>, preparations: &[&Preparation]) -> Result<Answered<Toy>, Failure> {
-    let encode = |out: &mut BytesMut| {
-        out.extend_from_slice(QUERY);
-        Ok::<(), Failure>(())
-    };
-    pool.run(preparations, encode).await
-}
-
-async fn ask(pool: Pool<Toy>) -> Result<Answered<Toy>, Failure> {
-    ask_prepared(pool, &[]).await
-}
-
-async fn must_end<T>(what: &str, future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.unwrap_or_else(|_| panic!("{what} did not end"))
+    Pool::new(Toy::at(port, in_flight_max), limits)
 }
 
 /// While a statement waits to share a write, nobody owes it a reply.
