@@ -129,16 +129,29 @@ impl<L: Language> Leases<L> {
         Some(self.held.remove(place))
     }
 
-    /// Everybody who waits is told; to be called when the lock is released.
-    pub(crate) fn fail_all(&mut self, failure: &Failure) -> impl FnOnce() + use<L> {
+    /// Everybody who waits is to be told.
+    pub(crate) fn fail_all(&mut self, failure: &Failure) -> Verdicts<L> {
         let waiting = std::mem::take(&mut self.waiting);
-        let failure = failure.clone();
-        move || {
-            for waiting in waiting {
-                // An error means that he has given up in this very moment.
-                let _ = waiting.sender.send(Err(failure.clone()));
+        Verdicts(waiting.into_iter().map(|waiting| (waiting, Some(Err(failure.clone())))).collect())
+    }
+}
+
+/// What those who waited are told when the lock is released: to wake is to run code of theirs, which may come back here.
+#[must_use]
+pub(crate) struct Verdicts<L: Language>(Vec<(Waiting<L>, Option<Verdict<L>>)>);
+
+impl<L: Language> Verdicts<L> {
+    /// Tells them. Not under the lock: a lease whose caller has given up in this very moment goes back from here.
+    pub(crate) fn tell(self) {
+        for (waiting, verdict) in self.0 {
+            if let Some(verdict) = verdict {
+                drop(waiting.sender.send(verdict));
             }
         }
+    }
+
+    fn has_given(&self) -> bool {
+        self.0.iter().any(|(_, verdict)| verdict.is_some())
     }
 }
 
@@ -152,9 +165,13 @@ struct Place<L: Language> {
 impl<L: Language> Drop for Place<L> {
     fn drop(&mut self) {
         let mut growth = self.pool.growth();
-        growth.leases.waiting.retain(|waiting| waiting.ticket != self.ticket);
+        let waiting = &mut growth.leases.waiting;
+        let place = waiting.iter().position(|waiting| waiting.ticket == self.ticket);
+        let own = place.and_then(|place| waiting.remove(place));
         drop(growth);
-        // Verdicts are sent under the lock or after he was taken out of the queue; what is here is dropped and goes back.
+        // With it goes a waker, which is code of somebody else's.
+        drop(own);
+        // He was taken out of the queue if a verdict is on its way: it goes back, from here or from who sends it.
         self.verdict.close();
         drop(self.verdict.try_recv());
     }
@@ -284,50 +301,35 @@ impl<L: Language> Inner<L> {
         Some(Lease { pool: Pool::pinned_to(self, lane, tenant), lane: Arc::clone(lane), tenant })
     }
 
-    /// Gives an idle lane to whoever waits first; `false` if nobody does, or it had better stay what it is.
-    fn offer(self: &Arc<Self>, growth: &mut Growth<L>, lane: &Arc<Lane<L>>) -> bool {
+    /// Gives an idle lane to whoever waits first; to nobody if nobody does, or it had better stay what it is.
+    fn offer(self: &Arc<Self>, growth: &mut Growth<L>, lane: &Arc<Lane<L>>) -> Verdicts<L> {
         // The last one stays with those who share it, as long as any of them waits: until it is drained for a lease. So both
         // have their turn.
         let others = self.lanes.load().iter().any(|other| !Arc::ptr_eq(other, lane));
         if !others && self.waiters.present() > 0 {
-            return false;
+            return Verdicts(Vec::new());
         }
         self.offer_any(growth, lane)
     }
 
-    fn offer_any(self: &Arc<Self>, growth: &mut Growth<L>, lane: &Arc<Lane<L>>) -> bool {
+    fn offer_any(self: &Arc<Self>, growth: &mut Growth<L>, lane: &Arc<Lane<L>>) -> Verdicts<L> {
+        let mut verdicts = Verdicts(Vec::new());
         if growth.leases.held.len() >= self.leases_max() {
-            return false;
+            return verdicts;
         }
         while let Some(waiting) = growth.leases.waiting.pop_front() {
             if waiting.sender.is_closed() {
+                verdicts.0.push((waiting, None));
                 continue;
             }
-            let Some(lease) = self.take(growth, lane, waiting.owner.clone()) else {
+            match self.take(growth, lane, waiting.owner.clone()) {
+                Some(lease) => verdicts.0.push((waiting, Some(Ok(lease)))),
                 // Somebody was quicker to use the lane.
-                growth.leases.waiting.push_front(waiting);
-                return false;
-            };
-            match waiting.sender.send(Ok(lease)) {
-                Ok(()) => return true,
-                // He gave up in this very moment. Nothing has been done on it: it is public again.
-                Err(unheard) => self.undo(growth, unheard),
+                None => growth.leases.waiting.push_front(waiting),
             }
+            break;
         }
-        false
-    }
-
-    fn undo(&self, growth: &mut Growth<L>, unheard: Verdict<L>) {
-        let Ok(mut lease) = unheard else { return };
-        let lane = Arc::clone(&lease.lane);
-        // Its drop finds nothing to do.
-        lease.tenant = Tenant::PUBLIC;
-        growth.leases.remove(&lane);
-        let mut shared = lane.lock();
-        shared.tenancy = Tenancy::default();
-        lane.publish(&shared);
-        drop(shared);
-        self.list(&lane);
+        verdicts
     }
 
     /// A lane has drained because somebody wants a lease. Whatever becomes of it, it takes statements again.
@@ -338,15 +340,18 @@ impl<L: Language> Inner<L> {
             lane.drain(AfterDrain::Close);
             return;
         }
-        if self.offer_any(&mut growth, lane) {
-            return;
+        let verdicts = self.offer_any(&mut growth, lane);
+        let given = verdicts.has_given();
+        if !given {
+            let mut shared = lane.lock();
+            reopen(&mut shared);
+            lane.publish(&shared);
         }
-        let mut shared = lane.lock();
-        reopen(&mut shared);
-        lane.publish(&shared);
-        drop(shared);
         drop(growth);
-        self.grant();
+        verdicts.tell();
+        if !given {
+            self.grant();
+        }
     }
 
     /// A connection has become a lane: perhaps somebody waits for a lease.
@@ -355,19 +360,32 @@ impl<L: Language> Inner<L> {
         if growth.leases.waiting.is_empty() {
             return;
         }
-        self.offer(&mut growth, lane);
+        let verdicts = self.offer(&mut growth, lane);
+        drop(growth);
+        verdicts.tell();
+    }
+
+    /// Gives the idle lanes to those who wait for a lease.
+    fn give_idle(self: &Arc<Self>) {
+        let mut given = true;
+        while given {
+            let mut growth = self.growth();
+            if growth.leases.waiting.is_empty() {
+                return;
+            }
+            let Some(lane) = self.idle_lane(&growth) else { return };
+            let verdicts = self.offer(&mut growth, &lane);
+            drop(growth);
+            given = verdicts.has_given();
+            verdicts.tell();
+        }
     }
 
     /// Sees to it that those who wait for a lease get one: an idle lane, one more connection, or a lane that drains.
     pub(crate) fn provide_for_leases(self: &Arc<Self>) {
-        let mut growth = self.growth();
-        let mut wanted = growth.leases.waiting.len();
-        while wanted > 0
-            && let Some(lane) = self.idle_lane(&growth)
-            && self.offer(&mut growth, &lane)
-        {
-            wanted -= 1;
-        }
+        self.give_idle();
+        let growth = self.growth();
+        let wanted = growth.leases.waiting.len();
         let lanes = self.lanes.load_full();
         let (now_us, caller) = (self.now_us(), home::thread_number());
         let is_stalled = |lane: &Arc<Lane<L>>| lane.view(caller, now_us).is_stalled(self.route);
@@ -402,8 +420,8 @@ impl<L: Language> Inner<L> {
 
     /// The server refuses to log us in: nobody who waits for a lease will get one.
     pub(crate) fn refuse_leases(&self, failure: &Arc<ConnectFailure>) {
-        let tell = self.growth().leases.fail_all(&Failure::Refused(Arc::clone(failure)));
-        tell();
+        let verdicts = self.growth().leases.fail_all(&Failure::Refused(Arc::clone(failure)));
+        verdicts.tell();
     }
 
     /// A lease has come back clean.
@@ -424,8 +442,10 @@ impl<L: Language> Inner<L> {
         drop(shared);
         self.list(lane);
         let ends = self.closing.load(Ordering::SeqCst) || growth.generations.has_left(lane.birth.generation);
-        let offered = !ends && self.offer(&mut growth, lane);
+        let verdicts = if ends { Verdicts(Vec::new()) } else { self.offer(&mut growth, lane) };
         drop(growth);
+        let given = verdicts.has_given();
+        verdicts.tell();
         if let Some(holder) = holder {
             let held = Duration::from_micros(self.now_us().saturating_sub(holder.since_us));
             trace::lease_returned(lane.number, holder.owner.location, held);
@@ -434,7 +454,7 @@ impl<L: Language> Inner<L> {
             lane.drain(AfterDrain::Close);
             return;
         }
-        if !offered {
+        if !given {
             self.grant();
         }
     }

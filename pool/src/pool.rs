@@ -345,9 +345,9 @@ impl<L: Language> Inner<L> {
         let mut growth = self.growth();
         self.closing.store(true, Ordering::SeqCst);
         let lanes = self.lanes.load_full();
-        let tell = growth.leases.fail_all(&Failure::Closed);
+        let verdicts = growth.leases.fail_all(&Failure::Closed);
         drop(growth);
-        tell();
+        verdicts.tell();
         self.budget.close();
         self.waiters.fail_all(&Failure::Closed);
         for lane in lanes.iter() {

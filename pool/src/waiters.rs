@@ -2,7 +2,7 @@
 //!
 //! Room is granted, not raced for: whoever frees room grants it to the front of the queue, and as long as anybody
 //! waits or holds a grant he has not used, newcomers queue behind. A place that is dropped (a future that was
-//! dropped, a deadline) leaves the queue and hands an unused grant on.
+//! dropped, a deadline) leaves the queue and hands an unused grant on. Nobody is woken under the lock.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -26,14 +26,13 @@ struct Queue {
 }
 
 impl Queue {
-    /// A grant was not used: it goes to the next in the queue.
-    fn hand_on(&mut self) {
-        while let Some((_, sender)) = self.waiting.pop_front() {
-            if sender.send(Ok(())).is_ok() {
-                return;
-            }
+    /// A grant was not used: whom it goes to, if anybody waits.
+    fn hand_on(&mut self) -> Option<oneshot::Sender<Verdict>> {
+        let next = self.waiting.pop_front();
+        if next.is_none() {
+            self.granted -= 1;
         }
-        self.granted -= 1;
+        next.map(|(_, sender)| sender)
     }
 }
 
@@ -82,20 +81,33 @@ impl Waiters {
 
     /// There is room for `room` statements: grants as many, less those granted and not used yet.
     pub(crate) fn grant(&self, room: usize) {
-        let mut queue = self.lock();
-        while queue.granted < room
-            && let Some((_, sender)) = queue.waiting.pop_front()
-        {
-            if sender.send(Ok(())).is_ok() {
-                queue.granted += 1;
+        loop {
+            let mut queue = self.lock();
+            if queue.granted >= room {
+                return;
             }
+            let Some((_, sender)) = queue.waiting.pop_front() else { return };
+            queue.granted += 1;
+            drop(queue);
+            self.tell(Some(sender));
+        }
+    }
+
+    /// Tells whom a grant went to, or whoever comes next if he has left in this very moment. Not under the lock: to wake is to
+    /// run code of his, which may come back here.
+    fn tell(&self, mut next: Option<oneshot::Sender<Verdict>>) {
+        while let Some(sender) = next {
+            if sender.send(Ok(())).is_ok() {
+                return;
+            }
+            next = self.lock().hand_on();
         }
     }
 
     /// Nobody will be served: tells everyone who waits.
     pub(crate) fn fail_all(&self, failure: &Failure) {
-        let mut queue = self.lock();
-        for (_, sender) in queue.waiting.drain(..) {
+        let waiting = std::mem::take(&mut self.lock().waiting);
+        for (_, sender) in waiting {
             // An error means that he left in this very moment.
             let _ = sender.send(Err(failure.clone()));
         }
@@ -152,15 +164,18 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // All verdicts are sent under the lock, so what is seen here is final.
+        // From here on a grant does not reach us, and whoever gave it hands it on.
+        self.verdict.close();
         let mut queue = self.waiters.lock();
         let at = queue.waiting.partition_point(|(ticket, _)| *ticket < self.ticket);
-        if queue.waiting.get(at).is_some_and(|(ticket, _)| *ticket == self.ticket) {
-            queue.waiting.remove(at);
-        } else if self.granted || matches!(self.verdict.try_recv(), Ok(Ok(()))) {
-            // Right here: nothing else may happen in the pool that would ask how much room there is.
-            queue.hand_on();
-        }
+        let waits = queue.waiting.get(at).is_some_and(|(ticket, _)| *ticket == self.ticket);
+        let own = if waits { queue.waiting.remove(at) } else { None };
+        let granted = !waits && (self.granted || matches!(self.verdict.try_recv(), Ok(Ok(()))));
+        // Right here: nothing else may happen in the pool that would ask how much room there is.
+        let next = if granted { queue.hand_on() } else { None };
+        drop(queue);
+        drop(own);
+        self.waiters.tell(next);
         self.waiters.present.fetch_sub(1, Ordering::SeqCst);
     }
 }
