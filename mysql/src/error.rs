@@ -86,7 +86,8 @@ impl Error {
 
     /// The server refused: a statement, or the log-in.
     pub fn is_server(&self) -> bool {
-        matches!(*self.0, Kind::Server(_)) || matches!(self.login_failure(), Some(LoginError::Server(_)))
+        matches!(*self.0, Kind::Server(_) | Kind::Pool { failure: Failure::CancelRefused(_), .. })
+            || matches!(self.login_failure(), Some(LoginError::Server(_)))
     }
 
     /// This call was at fault: a value of the wrong type, too many parameters, a statement that does not belong on a
@@ -150,7 +151,7 @@ impl Error {
             Kind::Pool { failure: Failure::Lost { sent, .. }, .. } => Some(*sent),
             Kind::Pool { failure: Failure::ReplyTooLarge { .. } | Failure::Overdue { .. }, .. } => Some(true),
             // What was to be told is not a statement.
-            Kind::Pool { failure: Failure::NotCancelled(_), .. } => None,
+            Kind::Pool { failure: Failure::NotCancelled(_) | Failure::CancelRefused(_), .. } => None,
             Kind::Pool { .. } | Kind::EndedBefore => Some(false),
             _ => None,
         }
@@ -191,6 +192,7 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Error {
         let farewell = match &failure {
             Failure::Lost { loss, .. } => loss.farewell.as_deref().map(ServerError::parse),
+            Failure::CancelRefused(reply) => crate::reply::refusal(reply),
             _ => None,
         };
         Error::new(Kind::Pool { failure, farewell })

@@ -117,11 +117,12 @@ impl Canceller {
     /// (`SLEEP` does). `false`: there was nothing to stop, or it cannot be stopped: where the settings name several hosts,
     /// another connection may be with another server, which knows other sessions by the same numbers.
     ///
-    /// Dropping the future does not take the request back. It goes over another connection of the pool.
+    /// Dropping the future does not take the request back. It goes over another connection of the pool. While one is under
+    /// way, who asks for another shares it.
     ///
     /// # Errors
     ///
-    /// When the server could not be told.
+    /// When the server could not be told; the server's own, when it refuses.
     pub async fn cancel(&self) -> Result<bool, Error> {
         Ok(self.0.cancel().await?)
     }

@@ -20,6 +20,7 @@ use crate::inbound::{Event, Inbound};
 use crate::language::{Address, Expected, Language, Login, LoginStep};
 use crate::limits::LOGIN_INPUT_BYTES_MAX;
 use crate::lookup::Lookup;
+use crate::reply::Reply;
 use crate::socket::Socket;
 use crate::tls::{self, TlsFailure};
 
@@ -196,14 +197,17 @@ async fn converse<L: Language>(
     }
 }
 
-/// Runs one statement on a connection that is for nothing else, and closes it.
-pub(crate) async fn run_once<L: Language>(connected: Connected<L>, message: &[u8]) -> Result<(), ConnectCause> {
+/// Runs one statement on a connection that is for nothing else, and closes it. The reply, if the server refuses.
+pub(crate) async fn run_once<L: Language>(
+    connected: Connected<L>,
+    message: &[u8],
+) -> Result<Option<Reply>, ConnectCause> {
     let Connected { mut socket, framer, leftover, .. } = connected;
     let mut inbound = Inbound::new(framer, leftover, LOGIN_INPUT_BYTES_MAX);
     write_all(&mut socket, &mut message.to_vec()).await?;
-    loop {
+    let refusal = loop {
         match inbound.next(Expected::Statement) {
-            Ok(Some(Event::Reply { .. })) => break,
+            Ok(Some(Event::Reply { bytes, failed, .. })) => break bytes.filter(|_| failed),
             Ok(Some(Event::Farewell(_))) => return Err(ConnectCause::ClosedDuringLogin),
             Ok(None) => {}
             Err(fault) => return Err(io_cause(io::Error::new(io::ErrorKind::InvalidData, fault))),
@@ -211,9 +215,9 @@ pub(crate) async fn run_once<L: Language>(connected: Connected<L>, message: &[u8
         if poll_fn(|cx| socket.poll_read(cx, inbound.buffer())).await.map_err(io_cause)? == 0 {
             return Err(ConnectCause::ClosedDuringLogin);
         }
-    }
+    };
     socket.try_write(L::farewell());
-    Ok(())
+    Ok(refusal)
 }
 
 fn unanswered(login: &mut impl Login, cause: ConnectCause) -> ConnectCause {

@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::cancel::Request;
+use crate::cancel::{Begun, Request, Why};
 use crate::error::Failure;
 use crate::home;
 use crate::language::Language;
@@ -41,7 +41,7 @@ impl Deadline {
         sleep.as_mut().poll(cx).map(|()| {
             pool.inner().counters.overdue.add(1);
             if let Some(pin) = pool.pin()
-                && let Some(request) = Request::begin(pool.inner(), &pin.lane, pin.tenant, false)
+                && let Some(Begun::New(request)) = Request::begin(pool.inner(), &pin.lane, pin.tenant, Why::Overdue)
                 && let Some(runtime) = home::background()
             {
                 runtime.spawn(request.send());

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::language::{Address, PeerFault};
+use crate::reply::Reply;
 use crate::stats::PoolStats;
 
 /// Why a statement got no reply.
@@ -42,6 +43,8 @@ pub enum Failure {
     },
     /// The server could not be asked to stop a statement.
     NotCancelled(Arc<ConnectFailure>),
+    /// The server was asked to stop a statement and refuses: its reply.
+    CancelRefused(Reply),
     /// The transaction that the statement belongs to was ended by the server; the statement was not sent.
     NoTransaction,
     /// A transaction was to begin on a lease where another one is open; nothing was sent.
@@ -264,6 +267,7 @@ impl fmt::Display for Failure {
             Failure::NotCancelled(failure) => {
                 write!(f, "the server could not be asked to stop the statement: {failure}")
             }
+            Failure::CancelRefused(_) => f.write_str("the server refuses to stop the statement"),
             Failure::NoTransaction => f.write_str(
                 "the server has ended the transaction (rolled it back, or committed it with a statement that does so)",
             ),

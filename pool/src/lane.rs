@@ -379,7 +379,7 @@ impl<L: Language> Lane<L> {
     /// Whether no request to stop a statement is under way; else `cx` is woken when one has arrived.
     pub(crate) fn poll_cancelled(&self, cx: &Context<'_>, tenant: Tenant) -> Poll<()> {
         let mut shared = self.lock();
-        if shared.tenancy.tenant != tenant || shared.tenancy.cancels == 0 {
+        if shared.tenancy.tenant != tenant || shared.tenancy.cancel.is_none() {
             return Poll::Ready(());
         }
         // So few wait for room on what nobody holds any more that there is a place.

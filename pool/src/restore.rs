@@ -8,7 +8,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cancel::Request;
+use crate::cancel::{Begun, Request, Why};
 use crate::connect::within;
 use crate::error::LossCause;
 use crate::home;
@@ -58,9 +58,9 @@ async fn restore<L: Language>(pool: &Arc<Inner<L>>, lane: &Arc<Lane<L>>, tenant:
         None => {
             // A commit is not stopped.
             let ending = lane.lock().tenancy.ending;
-            if !ending && let Some(request) = Request::begin(pool, lane, tenant, true) {
+            if !ending && let Some(Begun::New(request)) = Request::begin(pool, lane, tenant, Why::Restored) {
                 // It ends by itself, or it has to be waited for: both show in what follows.
-                let _ = request.send().await;
+                request.send().await;
             }
             rolled_back.await?;
             // One more trip: the request may have come when nothing ran.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::task::Waker;
 
+use crate::cancel::CancelOutcome;
 use crate::limits::LEASE_WAITERS_MAX;
 use crate::pipeline::{Refusal, SlotKey};
 
@@ -50,8 +51,10 @@ pub(crate) struct Tenancy {
     pub(crate) read_only: bool,
     /// The server was asked for that, and its answer is the next.
     pub(crate) asked: bool,
-    /// Requests to stop what runs, that the server may not have heard of yet.
-    pub(crate) cancels: usize,
+    /// A request to stop what runs is under way, that the server may not have heard of yet: what comes of it.
+    pub(crate) cancel: Option<CancelOutcome>,
+    /// Another was asked for since.
+    pub(crate) cancel_again: bool,
     /// Something may still hit whatever runs: one more round trip before anybody else does.
     pub(crate) disturbed: bool,
     /// The last that was queued, or is about to be, ends the transaction: it is not to be stopped.
@@ -97,7 +100,8 @@ impl Tenancy {
             prepared_changed: false,
             read_only: false,
             asked: false,
-            cancels: 0,
+            cancel: None,
+            cancel_again: false,
             disturbed: false,
             ending: false,
             lost: false,
@@ -148,7 +152,7 @@ impl Tenancy {
     /// Whether nothing more is queued before something has happened: behind the beginning of a transaction that fails the
     /// server would run it outside of any, and a request to stop a statement must not hit the next one.
     pub(crate) fn keeps_back(&self, in_flight: usize) -> bool {
-        self.cancels > 0 || (in_flight > 0 && (self.one_at_a_time || self.awaited > 0))
+        self.cancel.is_some() || (in_flight > 0 && (self.one_at_a_time || self.awaited > 0))
     }
 
     /// How much of the lead is not queued yet.

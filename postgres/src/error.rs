@@ -116,7 +116,8 @@ impl Error {
 
     /// The server refused: a statement, or the log-in.
     pub fn is_server(&self) -> bool {
-        matches!(self.0.kind, Kind::Server(_)) || matches!(self.login_failure(), Some(LoginError::Server(_)))
+        matches!(self.0.kind, Kind::Server(_) | Kind::Pool { failure: Failure::CancelRefused(_), .. })
+            || matches!(self.login_failure(), Some(LoginError::Server(_)))
     }
 
     /// This call was at fault: a value of the wrong type, too many parameters, a statement that does not belong on a
@@ -182,7 +183,7 @@ impl Error {
             Kind::Pool { failure: Failure::Lost { sent, .. }, .. } => Some(*sent),
             Kind::Pool { failure: Failure::ReplyTooLarge { .. } | Failure::Overdue { .. }, .. } => Some(true),
             // What was to be told is not a statement.
-            Kind::Pool { failure: Failure::NotCancelled(_), .. } => None,
+            Kind::Pool { failure: Failure::NotCancelled(_) | Failure::CancelRefused(_), .. } => None,
             Kind::Pool { .. } => Some(false),
             _ => None,
         }

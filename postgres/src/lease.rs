@@ -115,7 +115,7 @@ impl Canceller {
     /// `57014`, if it was not done before. `false`: there was nothing to stop.
     ///
     /// Dropping the future does not take the request back. It goes over a connection of its own, with TLS as the settings
-    /// ask.
+    /// ask. While one is under way, who asks for another shares it.
     ///
     /// # Errors
     ///

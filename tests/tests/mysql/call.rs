@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use cenote_mysql::{ErrorCode, Pool, ResultSet};
-use cenote_tests::mysql::{Admin, OwnDatabase, Server, open};
-use cenote_tests::{must_end, on_each_server, wait_until};
+use cenote_mysql::{ErrorCode, Lease, Pool, ResultSet};
+use cenote_tests::mysql::{Admin, OwnDatabase, Server, open, settings};
+use cenote_tests::{Direction, Proxy, must_end, on_each_server, wait_until};
+use futures_util::future::join_all;
 
 on_each_server!(
     a_call_returns_all_its_results_in_both_protocols,
@@ -13,6 +14,7 @@ on_each_server!(
     one_result_with_rows_is_read_as_a_query_and_more_are_not,
     calls_stay_in_step_with_what_is_asked_beside_them,
     a_canceller_stops_what_runs_and_nothing_that_comes_later,
+    many_who_stop_the_same_statement_share_one_request,
     what_still_runs_when_its_lease_is_dropped_is_stopped,
     a_timeout_in_a_transaction_stops_the_statement,
 );
@@ -208,6 +210,45 @@ async fn a_canceller_stops_what_runs_and_nothing_that_comes_later(server: Server
     }
     assert_eq!(pool.query("select id from item", &[]).await.unwrap().len(), 1);
     assert_eq!(pool.stats().connections_lost, 0);
+}
+
+/// The lease's slow statement, stopped by `stop` once it runs.
+async fn stopped_by(pool: &Pool, admin: &Admin, lease: &Lease, stop: impl Future<Output = ()>) {
+    let stop = async {
+        wait_until("it runs", async || is_sleeping(admin, pool).await).await;
+        stop.await;
+    };
+    // Either an error or a sleep that was cut short, as the server likes.
+    let slow = async { drop(lease.query("select sleep(3600)", &[]).await) };
+    must_end("a statement that is stopped", async { tokio::join!(slow, stop) }).await;
+    let row = lease.query_one("select 7", &[]).await.expect("what comes later is not stopped");
+    assert_eq!(row.get::<_, i64>(0).unwrap(), 7);
+}
+
+/// However often one asks, there is one connection more, and not a hundred.
+async fn many_who_stop_the_same_statement_share_one_request(server: Server) {
+    let (admin, proxy) = (Admin::connect(server).await, Proxy::start(&server.url()));
+    // Of one connection, so that a request needs another.
+    let pool = open(proxy.through(settings(server, "cancel_many").pool_size(1)));
+    let lease = pool.lease().await.unwrap();
+    let canceller = lease.canceller();
+    let stop = async {
+        proxy.stall(Direction::ToServer);
+        let all = join_all((0..100).map(|_| canceller.cancel()));
+        let begun = async {
+            wait_until("the request is on its way", async || proxy.accepted() > 1).await;
+            proxy.resume(Direction::ToServer);
+        };
+        let (all, ()) = tokio::join!(biased; all, begun);
+        for told in all {
+            assert!(told.expect("the server was told"));
+        }
+    };
+    stopped_by(&pool, &admin, &lease, stop).await;
+    assert_eq!((pool.stats().cancels, proxy.accepted()), (1, 2));
+    // The next is a request of its own.
+    stopped_by(&pool, &admin, &lease, async { assert!(canceller.cancel().await.unwrap()) }).await;
+    assert_eq!((pool.stats().cancels, proxy.accepted()), (2, 3));
 }
 
 /// go 1.9.3: and nobody has to come for that.

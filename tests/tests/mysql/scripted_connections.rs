@@ -1,6 +1,10 @@
 //! What a scripted MySQL server does to a connection that many share: demands for files, words that nobody asked for,
 //! preparations that lie, rows of any size. Whoever is hit hears it, and nobody gets another's answer.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use cenote_mysql::Pool;
 use cenote_tests::mysql::scripted::{Request, Server, echo, echo_column, packet};
 use cenote_tests::{must_end, wait_until};
@@ -199,4 +203,49 @@ async fn a_name_that_is_used_twice_is_taken_as_it_comes() {
         assert_eq!(row.get::<_, i32>(0).unwrap(), number);
     }
     assert_eq!(pool.stats().connections_lost, 0);
+}
+
+/// Whoever thinks that his statement is stopped must not be wrong: by way of a lane, and by a connection made for it.
+#[tokio::test]
+async fn a_refusal_to_stop_a_statement_is_an_error() {
+    for pool_size in [1, 2] {
+        let killed = Arc::new(AtomicBool::new(false));
+        let server = Server::start(move |session| {
+            loop {
+                let request = session.request()?;
+                let answer = match &request {
+                    Request::Quit => return Ok(()),
+                    Request::Query { sql } if sql.starts_with("KILL") => {
+                        killed.store(true, Ordering::SeqCst);
+                        packet::packets(&[packet::error(1095, "HY000", "You are not owner of thread 1")])
+                    }
+                    Request::Query { sql } if sql == "select slow" => {
+                        while !killed.load(Ordering::SeqCst) {
+                            std::thread::sleep(Duration::from_millis(1));
+                        }
+                        session.answer(&request)
+                    }
+                    _ => session.answer(&request),
+                };
+                session.send(&answer)?;
+            }
+        });
+        let pool = server.pool(&format!("pool_size={pool_size}"));
+        let lease = must_end("a lease", pool.lease()).await.unwrap();
+        if pool_size > 1 {
+            assert_serves("a lease", &pool).await;
+        }
+        let canceller = lease.canceller();
+        let slow = async { lease.query_text("select slow").await };
+        let refused = async { canceller.cancel().await.expect_err("it was refused") };
+        let both = async { tokio::join!(biased; slow, refused) };
+        let (slow, error) = must_end("a statement that is not stopped", both).await;
+        slow.expect("it came to its own end");
+        assert_eq!(error.code().map(|code| code.number()), Some(1095), "{error}");
+        assert!(error.is_server() && error.was_sent().is_none(), "{error}");
+        assert!(error.to_string().contains("refuses to stop") && error.to_string().contains("not owner"), "{error}");
+        drop(lease);
+        wait_until("the lease is back", async || pool.stats().leases.is_empty()).await;
+        assert_eq!(pool.stats().leases_closed, 0, "nothing can hit anybody any more");
+    }
 }

@@ -1,7 +1,8 @@
 //! Stopping what runs on a lease: it hits that alone, and nobody who has the connection afterwards.
 
-use cenote_postgres::SqlState;
-use cenote_tests::{Admin, must_end, open, settings, wait_until};
+use cenote_postgres::{Lease, Pool, SqlState};
+use cenote_tests::{Admin, Direction, Proxy, must_end, open, postgres_url, settings, wait_until};
+use futures_util::future::join_all;
 
 const SLOW: &str = "select pg_sleep(600)";
 
@@ -72,4 +73,73 @@ async fn a_canceller_that_is_used_too_late_hits_nobody() {
         assert!(!late.unwrap(), "there is nothing of the lease to stop");
     }
     assert_eq!((pool.stats().cancels, pool.stats().leases_closed, pool.stats().connects), (0, 0, 1));
+}
+
+async fn sleeps(admin: &Admin, pool: &Pool) -> bool {
+    admin.backends(pool).await.iter().any(|backend| backend.query == SLOW && backend.state == "active")
+}
+
+/// The lease's slow statement, stopped by `stop` once it runs.
+async fn stopped_by(pool: &Pool, admin: &Admin, lease: &Lease, stop: impl Future<Output = ()>) {
+    let stop = async {
+        wait_until("the statement runs", async || sleeps(admin, pool).await).await;
+        stop.await;
+    };
+    let (slow, ()) =
+        must_end("a statement that is stopped", async { tokio::join!(lease.query(SLOW, &[]), stop) }).await;
+    assert_eq!(slow.unwrap_err().code(), Some(SqlState::QUERY_CANCELED));
+    let one: i32 = lease.query_one("select 1", &[]).await.expect("what comes later is not stopped").get(0).unwrap();
+    assert_eq!(one, 1);
+}
+
+/// However often one asks, there is one connection more, and not a hundred.
+#[tokio::test]
+async fn many_who_stop_the_same_statement_share_one_request() {
+    let (admin, proxy) = (Admin::connect().await, Proxy::start(&postgres_url()));
+    let pool = open(proxy.through(settings("cancel_many").pool_size(1)));
+    let lease = pool.lease().await.unwrap();
+    let canceller = lease.canceller();
+    let stop = async {
+        proxy.stall(Direction::ToServer);
+        let all = join_all((0..100).map(|_| canceller.cancel()));
+        let begun = async {
+            wait_until("the request is on its way", async || proxy.accepted() > 1).await;
+            proxy.resume(Direction::ToServer);
+        };
+        let (all, ()) = tokio::join!(biased; all, begun);
+        for told in all {
+            assert!(told.expect("the server was told"));
+        }
+    };
+    stopped_by(&pool, &admin, &lease, stop).await;
+    assert_eq!((pool.stats().cancels, proxy.accepted()), (1, 2));
+    // The next is a request of its own.
+    stopped_by(&pool, &admin, &lease, async { assert!(canceller.cancel().await.unwrap()) }).await;
+    assert_eq!((pool.stats().cancels, pool.stats().connects), (2, 1));
+}
+
+/// Those who share a request share what comes of it.
+#[tokio::test]
+async fn a_request_that_fails_is_told_to_all_who_share_it() {
+    let (admin, proxy) = (Admin::connect().await, Proxy::start(&postgres_url()));
+    let pool = open(proxy.through(settings("cancel_fails").pool_size(1)));
+    let lease = pool.lease().await.unwrap();
+    let canceller = lease.canceller();
+    let stop = async {
+        wait_until("the statement runs", async || sleeps(&admin, &pool).await).await;
+        proxy.stall(Direction::ToServer);
+        let cut = async {
+            wait_until("the request is on its way", async || proxy.accepted() > 1).await;
+            proxy.reset();
+        };
+        let (all, ()) = tokio::join!(biased; join_all((0..10).map(|_| canceller.cancel())), cut);
+        for told in all {
+            let error = told.expect_err("the server could not be told");
+            assert!(error.to_string().contains("could not be asked to stop") && error.was_sent().is_none(), "{error}");
+        }
+    };
+    let (slow, ()) = must_end("a lost statement", async { tokio::join!(lease.query(SLOW, &[]), stop) }).await;
+    assert!(slow.unwrap_err().is_network());
+    assert_eq!(pool.stats().cancels, 1);
+    admin.terminate(&pool).await;
 }
