@@ -53,6 +53,16 @@ pub enum Failure {
     Closed,
 }
 
+impl Failure {
+    /// Of a statement of which no byte was sent when its connection was lost: who closed the pool has lost nothing.
+    pub(crate) fn lost_unsent(loss: Arc<Loss>) -> Failure {
+        match loss.cause {
+            LossCause::PoolClosed => Failure::Closed,
+            _ => Failure::Lost { sent: false, loss },
+        }
+    }
+}
+
 /// Why a connection ended.
 #[derive(Clone, Debug)]
 pub struct Loss {
@@ -240,6 +250,12 @@ impl fmt::Display for AcquireTimeout {
             f.write_str(if number == 0 { "; leased: " } else { ", " })?;
             write!(f, "for {:.1} s at {}", lease.held_us as f64 / 1e6, lease.taken_at)?;
         }
+        if !stats.leases.is_empty() {
+            f.write_str(
+                "; if it is you who holds one, call the methods of that lease or transaction instead of the pool's",
+            )?;
+            f.write_str(", else give leases back sooner, or set a larger pool_size")?;
+        }
         Ok(())
     }
 }
@@ -251,6 +267,10 @@ impl fmt::Display for Failure {
             Failure::TooManyWaiters { waiters_max } => {
                 write!(f, "{waiters_max} callers wait for a connection already")
             }
+            Failure::Lost { sent: true, loss } if matches!(loss.cause, LossCause::PoolClosed) => f.write_str(
+                "the pool was closed by this program before the answer came, the statement may have run: give `close` a \
+                 longer deadline",
+            ),
             Failure::Lost { sent: true, loss } => {
                 write!(f, "connection lost, the statement may have run: {}", loss.cause)
             }
@@ -269,13 +289,16 @@ impl fmt::Display for Failure {
             }
             Failure::CancelRefused(_) => f.write_str("the server refuses to stop the statement"),
             Failure::NoTransaction => f.write_str(
-                "the server has ended the transaction (rolled it back, or committed it with a statement that does so)",
+                "the server has ended the transaction (rolled it back, or committed it with a statement that does so), and \
+                 this statement was not sent: begin the transaction anew, with all its statements",
+            ),
+            Failure::Closed => f.write_str(
+                "the pool was closed by this program, and the statement was not sent: close the pool later, or open it again",
             ),
             Failure::InTransaction => f.write_str(
                 "a transaction cannot begin within another: one is open on this lease already, begun by a statement, or never \
                  ended (its `Transaction` was leaked). End that by `rollback` on the lease, or take another lease",
             ),
-            Failure::Closed => f.write_str("the pool is closed"),
         }
     }
 }

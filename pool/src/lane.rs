@@ -460,7 +460,7 @@ impl<L: Language> Lane<L> {
             (Refusal::NoTransaction, None) if occupied => Failure::InTransaction,
             (Refusal::NoTransaction, _) if !occupied => Failure::NoTransaction,
             (Refusal::Crowded, _) => Failure::TooManyWaiters { waiters_max: LEASE_WAITERS_MAX },
-            (_, Some(loss)) => Failure::Lost { sent: false, loss },
+            (_, Some(loss)) => Failure::lost_unsent(loss),
             // The lease has gone back.
             (_, None) => Failure::Closed,
         }

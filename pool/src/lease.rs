@@ -513,7 +513,7 @@ impl<L: Language> Lease<L> {
     pub fn loss(&self) -> Option<Failure> {
         let shared = self.lane.lock();
         match shared.lost.clone() {
-            Some(loss) => Some(Failure::Lost { sent: false, loss }),
+            Some(loss) => Some(Failure::lost_unsent(loss)),
             None => shared.tenancy.occupied.then_some(Failure::InTransaction),
         }
     }

@@ -271,9 +271,10 @@ impl<L: Language> Flight<L> {
                 return None;
             }
             Outcome::Lost { sent, loss } => {
-                if sent {
-                    inner.counters.lost_after_sent.add(1);
+                if !sent {
+                    return Some(Err(Failure::lost_unsent(loss)));
                 }
+                inner.counters.lost_after_sent.add(1);
                 Err(Failure::Lost { sent, loss })
             }
         })

@@ -158,9 +158,14 @@ impl Error {
         }
     }
 
-    /// The pool was closed.
+    /// The pool was closed. A statement that was in flight when the time of [`Pool::close`](crate::Pool::close) was over is
+    /// lost too ([`is_network`](Error::is_network)).
     pub fn is_closed(&self) -> bool {
-        matches!(self.0.kind, Kind::Pool { failure: Failure::Closed, .. })
+        match &self.0.kind {
+            Kind::Pool { failure: Failure::Closed, .. } => true,
+            Kind::Pool { failure: Failure::Lost { loss, .. }, .. } => matches!(loss.cause, LossCause::PoolClosed),
+            _ => false,
+        }
     }
 
     /// The server has ended the transaction by itself; the statement was not sent, and nothing of the transaction is left to

@@ -95,6 +95,12 @@ impl Pool {
     /// Closes this open of the pool: its clones and itself take no more statements. The last open of a pool to close
     /// lets what is in flight finish, for at most `deadline`, and then closes the connections. Closing twice is
     /// harmless.
+    ///
+    /// Who waits for a connection or a lease hears at once that the pool [is closed](Error::is_closed). Whoever has a lease
+    /// or a transaction may go on with it and end it, for at most `deadline`; then its connection is closed as well, the
+    /// server rolls back what was not committed, and each further use of it says that the pool is closed.
+    ///
+    /// Dropped before it is ready, it has closed the pool all the same, and nobody ends what does not end by itself.
     pub fn close(&self, deadline: Duration) -> impl Future<Output = ()> + Send + '_ {
         self.pool.close(deadline)
     }

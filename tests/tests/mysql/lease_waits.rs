@@ -14,6 +14,7 @@ on_each_server!(
     callers_who_need_two_leases_each_all_come_to_an_end,
     a_pool_that_was_exhausted_serves_again_when_the_hog_is_gone,
     closing_does_not_wait_beyond_its_deadline_for_a_lease,
+    a_close_may_be_dropped_at_any_poll,
     taking_a_lease_may_be_dropped_at_any_poll,
     a_transaction_may_be_dropped_at_any_poll,
 );
@@ -81,7 +82,15 @@ async fn with_one_connection_an_ordinary_query_inside_a_transaction_is_told_who_
         for error in [outcomes.0.unwrap_err(), outcomes.1.unwrap_err()] {
             assert!(error.is_timeout() && error.was_sent() == Some(false), "{error}");
             let holder = format!("mysql/lease_waits.rs:{line}:");
-            for part in ["acquire timed out", "1/1", "0 lanes", "1 leased", &holder] {
+            for part in [
+                "acquire timed out",
+                "1/1",
+                "0 lanes",
+                "1 leased",
+                &holder,
+                "methods of that lease",
+                "larger pool_size",
+            ] {
                 assert!(error.to_string().contains(part), "{part:?} is not in: {error}");
             }
         }
@@ -158,11 +167,50 @@ async fn closing_does_not_wait_beyond_its_deadline_for_a_lease(server: Server) {
     let error = must_end("who waited", waiting).await.expect_err("the pool is closed");
     assert!(error.is_closed(), "{error}");
     let error = must_end("a statement of it", held.query_one(KNOWN, &[&2])).await.expect_err("the pool is closed");
-    assert!(error.is_network() || error.is_closed(), "{error}");
-    held.commit().await.expect_err("nothing was committed");
+    assert!(error.is_closed() && !error.is_network() && error.was_sent() == Some(false), "{error}");
+    assert!(error.to_string().contains("closed by this program"), "{error}");
+    let error = held.commit().await.expect_err("nothing was committed");
+    assert!(error.is_closed() && !error.is_network(), "{error}");
+    wait_until("the connections are closed", async || pool.stats().connections() == 0).await;
+    let error = must_end("a statement of the other", other.query_one(KNOWN, &[&2])).await.expect_err("it is closed");
+    assert!(error.is_closed() && !error.is_network(), "{error}");
     drop(other);
     admin.wait_for_no_session(&pool).await;
     nothing_is_left(&pool).await;
+}
+
+/// Dropped, it has closed the pool all the same, if it was polled at all.
+async fn a_close_may_be_dropped_at_any_poll(server: Server) {
+    let admin = Admin::connect(server).await;
+    for polls in 0..=10 {
+        let pool = open(settings(server, "close_polls").pool_size(3));
+        let lease = pool.lease().await.unwrap();
+        lease.query_one("select 1", &[]).await.unwrap();
+        pool.query("select 1", &[]).await.unwrap();
+        let mut in_flight = Box::pin(pool.query("select sleep(0.1)", &[]));
+        wait_until("it is in flight", async || {
+            assert!(futures_util::poll!(in_flight.as_mut()).is_pending(), "it takes longer");
+            pool.stats().in_flight() > 0
+        })
+        .await;
+        drop(drop_after_polls(polls, pool.close(AMPLE)).await);
+        if polls == 0 {
+            pool.query("select 1", &[]).await.expect("it was never closed");
+        } else {
+            for outcome in [pool.query("select 1", &[]).await.map(drop), pool.lease().await.map(drop)] {
+                assert!(outcome.is_err_and(|error| error.is_closed()), "after {polls} polls");
+            }
+            lease.query_one("select 1", &[]).await.expect("nobody has set it a time that is over");
+        }
+        drop((lease, in_flight));
+        if polls > 0 {
+            // Nobody waits for it, and it comes to its end.
+            admin.wait_for_no_session(&pool).await;
+        }
+        must_end("the close", pool.close(AMPLE)).await;
+        admin.wait_for_no_session(&pool).await;
+        assert_eq!((pool.stats().connections(), pool.stats().connections_lost), (0, 0), "after {polls} polls");
+    }
 }
 
 /// clickhouse-go 1759, sqlx 83, bb8 67.

@@ -59,6 +59,7 @@ fn is_refused_for(error: &Error, words: &str) {
 
 fn is_lost(error: &Error) {
     assert!(error.is_transaction_lost() && error.was_sent() == Some(false), "{error}");
+    assert!(error.to_string().contains("begin the transaction anew"), "{error}");
 }
 
 async fn what_is_committed_stays_and_what_is_not_does_not(server: Server) {

@@ -85,7 +85,15 @@ async fn with_one_connection_an_ordinary_query_inside_a_transaction_is_told_who_
         for error in [outcomes.0.unwrap_err(), outcomes.1.unwrap_err()] {
             assert!(error.is_timeout() && error.was_sent() == Some(false), "{error}");
             let holder = format!("postgres/lease_waits.rs:{line}:");
-            for part in ["acquire timed out", "1/1", "0 lanes", "1 leased", &holder] {
+            for part in [
+                "acquire timed out",
+                "1/1",
+                "0 lanes",
+                "1 leased",
+                &holder,
+                "methods of that lease",
+                "larger pool_size",
+            ] {
                 assert!(error.to_string().contains(part), "{part:?} is not in: {error}");
             }
         }

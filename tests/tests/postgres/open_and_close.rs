@@ -238,3 +238,70 @@ async fn a_pool_that_never_connected_closes() {
     assert!(pool.query("select 1", &[]).await.is_err_and(|error| error.is_closed()));
     assert_eq!(pool.stats().connects, 0);
 }
+
+/// Whoever has a lease may end what he began, until the time is over; from then on he hears why he may not.
+#[tokio::test]
+async fn a_lease_hears_that_its_pool_was_closed() {
+    let admin = Admin::connect().await;
+    let pool = open(settings("close_lease").pool_size(3));
+    let (mut lease, tx) = (pool.lease().await.unwrap(), pool.begin().await.unwrap());
+    tx.query_one("select 1", &[]).await.unwrap();
+    let mut closing = Box::pin(pool.close(AMPLE));
+    assert!(futures_util::poll!(closing.as_mut()).is_pending());
+    lease.query_one("select 1", &[]).await.expect("there is time left");
+    tx.query_one("select 1", &[]).await.expect("there is time left");
+    drop(closing);
+    must_end("the close", pool.close(Duration::ZERO)).await;
+    let closed = |outcome: Result<(), cenote_postgres::Error>| {
+        let error = outcome.expect_err("the pool is closed");
+        assert!(error.is_closed() && !error.is_network() && error.was_sent() == Some(false), "{error}");
+        let words = error.to_string();
+        assert!(words.contains("closed by this program") && !words.contains("lost"), "{words}");
+    };
+    for _ in 0..2 {
+        closed(must_end("a statement", lease.query_one("select 1", &[])).await.map(drop));
+        closed(must_end("a statement", tx.query_one("select 1", &[])).await.map(drop));
+        closed(must_end("a batch", lease.batch().add("select 1", &[]).run()).await.map(drop));
+        closed(must_end("another lease", pool.lease()).await.map(drop));
+        closed(must_end("a transaction", pool.begin()).await.map(drop));
+        wait_until("the connections are closed", async || pool.stats().connections() == 0).await;
+    }
+    closed(must_end("the commit", tx.commit()).await);
+    closed(must_end("a transaction without a statement", lease.begin().commit()).await);
+    admin.wait_for_no_backend(&pool).await;
+}
+
+/// Dropped, it has closed the pool all the same, if it was polled at all.
+#[tokio::test]
+async fn a_close_may_be_dropped_at_any_poll() {
+    let admin = Admin::connect().await;
+    for polls in 0..=10 {
+        let pool = open(settings("close_polls").pool_size(3));
+        let lease = pool.lease().await.unwrap();
+        lease.query_one("select 1", &[]).await.unwrap();
+        pool.query("select 1", &[]).await.unwrap();
+        let mut in_flight = Box::pin(pool.query("select pg_sleep(0.1)", &[]));
+        wait_until("it is in flight", async || {
+            assert!(futures_util::poll!(in_flight.as_mut()).is_pending(), "it takes longer");
+            pool.stats().in_flight() > 0
+        })
+        .await;
+        drop(drop_after_polls(polls, pool.close(AMPLE)).await);
+        if polls == 0 {
+            pool.query("select 1", &[]).await.expect("it was never closed");
+        } else {
+            for outcome in [pool.query("select 1", &[]).await.map(drop), pool.lease().await.map(drop)] {
+                assert!(outcome.is_err_and(|error| error.is_closed()), "after {polls} polls");
+            }
+            lease.query_one("select 1", &[]).await.expect("nobody has set it a time that is over");
+        }
+        drop((lease, in_flight));
+        if polls > 0 {
+            // Nobody waits for it, and it comes to its end.
+            admin.wait_for_no_backend(&pool).await;
+        }
+        must_end("the close", pool.close(AMPLE)).await;
+        admin.wait_for_no_backend(&pool).await;
+        assert_eq!((pool.stats().connections(), pool.stats().connections_lost), (0, 0), "after {polls} polls");
+    }
+}
