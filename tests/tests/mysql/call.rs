@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use cenote_mysql::{ErrorCode, Lease, Pool, ResultSet};
 use cenote_tests::mysql::{Admin, OwnDatabase, Server, open, settings};
-use cenote_tests::{Direction, Proxy, must_end, on_each_server, wait_until};
+use cenote_tests::{Direction, Proxy, drop_after_polls, must_end, on_each_server, wait_until};
 use futures_util::future::join_all;
 
 on_each_server!(
@@ -15,6 +15,7 @@ on_each_server!(
     calls_stay_in_step_with_what_is_asked_beside_them,
     a_canceller_stops_what_runs_and_nothing_that_comes_later,
     many_who_stop_the_same_statement_share_one_request,
+    a_cancel_may_be_dropped_at_any_poll,
     what_still_runs_when_its_lease_is_dropped_is_stopped,
     a_timeout_in_a_transaction_stops_the_statement,
 );
@@ -249,6 +250,27 @@ async fn many_who_stop_the_same_statement_share_one_request(server: Server) {
     // The next is a request of its own.
     stopped_by(&pool, &admin, &lease, async { assert!(canceller.cancel().await.unwrap()) }).await;
     assert_eq!((pool.stats().cancels, proxy.accepted()), (2, 3));
+}
+
+async fn a_cancel_may_be_dropped_at_any_poll(server: Server) {
+    let admin = Admin::connect(server).await;
+    let pool = open(settings(server, "cancel_polls").pool_size(2));
+    let lease = pool.lease().await.unwrap();
+    let canceller = lease.canceller();
+    for polls in 0..=12 {
+        let stop = async {
+            drop(drop_after_polls(polls, canceller.cancel()).await);
+            if polls == 0 {
+                assert_eq!(pool.stats().cancels, 0, "it was never polled");
+                assert!(canceller.cancel().await.unwrap());
+            }
+        };
+        stopped_by(&pool, &admin, &lease, stop).await;
+        assert_eq!(pool.stats().cancels, polls as u64 + 1, "after {polls} polls");
+    }
+    drop(lease);
+    wait_until("it is back", async || pool.stats().leases.is_empty()).await;
+    assert_eq!((pool.stats().connections_lost, pool.stats().leases_closed), (0, 0));
 }
 
 /// go 1.9.3: and nobody has to come for that.

@@ -1,7 +1,7 @@
 //! Stopping what runs on a lease: it hits that alone, and nobody who has the connection afterwards.
 
 use cenote_postgres::{Lease, Pool, SqlState};
-use cenote_tests::{Admin, Direction, Proxy, must_end, open, postgres_url, settings, wait_until};
+use cenote_tests::{Admin, Direction, Proxy, drop_after_polls, must_end, open, postgres_url, settings, wait_until};
 use futures_util::future::join_all;
 
 const SLOW: &str = "select pg_sleep(600)";
@@ -142,4 +142,26 @@ async fn a_request_that_fails_is_told_to_all_who_share_it() {
     assert!(slow.unwrap_err().is_network());
     assert_eq!(pool.stats().cancels, 1);
     admin.terminate(&pool).await;
+}
+
+#[tokio::test]
+async fn a_cancel_may_be_dropped_at_any_poll() {
+    let admin = Admin::connect().await;
+    let pool = open(settings("cancel_polls").pool_size(2));
+    let lease = pool.lease().await.unwrap();
+    let canceller = lease.canceller();
+    for polls in 0..=12 {
+        let stop = async {
+            drop(drop_after_polls(polls, canceller.cancel()).await);
+            if polls == 0 {
+                assert_eq!(pool.stats().cancels, 0, "it was never polled");
+                assert!(canceller.cancel().await.unwrap());
+            }
+        };
+        stopped_by(&pool, &admin, &lease, stop).await;
+        assert_eq!(pool.stats().cancels, polls as u64 + 1, "after {polls} polls");
+    }
+    drop(lease);
+    wait_until("it is back", async || pool.stats().leases.is_empty()).await;
+    assert_eq!((pool.stats().connections_lost, pool.stats().leases_closed), (0, 0));
 }
