@@ -6,12 +6,12 @@ use std::ptr::{null, null_mut};
 use std::thread;
 
 use cenote::delivery::{
-    CENOTE_COMPLETION_ENDED, CENOTE_COMPLETION_INLINE, CENOTE_COMPLETION_REQUEST, CenoteCompletion, cenote_context_free,
-    cenote_context_new, cenote_wait,
+    CENOTE_COMPLETION_ENDED, CENOTE_COMPLETION_INLINE, CENOTE_COMPLETION_REQUEST, CenoteCompletion,
+    cenote_context_free, cenote_context_new, cenote_wait,
 };
 use cenote::http::{
-    CENOTE_HTTP_HEADERS, CenoteHttpOptions, CenoteHttpRequest, cenote_http_answer, cenote_http_free, cenote_http_listen,
-    cenote_http_port, cenote_http_stop,
+    CENOTE_HTTP_HEADERS, CenoteHttpOptions, CenoteHttpRequest, cenote_http_answer, cenote_http_free,
+    cenote_http_listen, cenote_http_port, cenote_http_stop,
 };
 
 const TAG: u64 = 7;

@@ -97,7 +97,7 @@ impl Error {
         match &*self.0 {
             Kind::Caller(_) | Kind::Conversion { .. } | Kind::RowCount(_) | Kind::Settings(_) => true,
             Kind::Pool { failure, .. } => {
-                matches!(failure, Failure::ReplyTooLarge { .. })
+                matches!(failure, Failure::ReplyTooLarge { .. } | Failure::InTransaction)
                     || matches!(self.login_failure(), Some(LoginError::Caller(_)))
             }
             Kind::Server(_) | Kind::Peer(_) | Kind::EndedBefore => false,

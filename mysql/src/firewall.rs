@@ -552,7 +552,9 @@ enum Function {
 impl Call {
     fn look(&mut self, token: Token<'_>, optional: bool, effect: &mut Effect) {
         if self.opened && !matches!(token, Token::Close) {
-            effect.refuse_shared(Reason::Session("LAST_INSERT_ID with an argument"));
+            // As any INSERT does, and nobody asks a shared session for it: whoever gave it has it with his answer. A lease
+            // leaves the next one without it.
+            effect.changes_session = true;
             self.opened = optional;
         }
         // The server knows functions by quoted names, too.

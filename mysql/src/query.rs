@@ -35,7 +35,7 @@ impl Executed {
     }
 
     /// The value that an INSERT drew for an AUTO_INCREMENT column (of several rows the first), or that
-    /// `LAST_INSERT_ID(expression)` was given, on a lease or in a transaction. `None`: there was none.
+    /// `LAST_INSERT_ID(expression)` was given. `None`: there was none.
     pub fn last_insert_id(&self) -> Option<u64> {
         (self.completion.last_insert_id != 0).then_some(self.completion.last_insert_id)
     }

@@ -60,7 +60,6 @@ const REFUSED: &[(&str, &str)] = &[
     ("select 1 into @here", "variable"),
     ("select @.here := 1", "variable"),
     ("select last_insert_id()", "LAST_INSERT_ID"),
-    ("select last_insert_id(5)", "LAST_INSERT_ID with an argument"),
     ("select found_rows()", "FOUND_ROWS"),
     ("select row_count()", "ROW_COUNT"),
     ("show warnings", "stranger"),
