@@ -59,6 +59,10 @@ pub(crate) struct DriverOptions {
     #[serde(skip)]
     pub(crate) json: bool,
 
+    /// Run cenote's C ABI as well, from a program in C: needs a C compiler
+    #[arg(long)]
+    pub(crate) abi: bool,
+
     /// Run only these contenders: cenote, tokio-postgres or mysql-async, floor
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     #[serde(skip)]
@@ -188,11 +192,15 @@ impl HeadOfLineOptions {
 impl DriverOptions {
     /// The contenders to run, each once, in the order in which they are reported.
     pub(crate) fn contenders(&self) -> anyhow::Result<Vec<ContenderName>> {
-        let known = self.load.database().contenders();
+        let mut known = self.load.database().contenders().to_vec();
+        if self.abi {
+            known.push(ContenderName::CenoteAbi);
+            known.sort();
+        }
         for name in &self.only {
             ensure!(known.contains(name), "{} takes no part on this database", name.as_str());
         }
-        Ok(known.iter().copied().filter(|name| self.only.is_empty() || self.only.contains(name)).collect())
+        Ok(known.into_iter().filter(|name| self.only.is_empty() || self.only.contains(name)).collect())
     }
 }
 
@@ -247,6 +255,15 @@ mod tests {
         let contenders = options.contenders().expect("both take part");
         assert_eq!(contenders, [ContenderName::TokioPostgres, ContenderName::Floor]);
         assert!(driver_options(&["--only", "nobody"]).is_err());
+    }
+
+    #[test]
+    fn the_abi_takes_part_when_it_is_asked_for() {
+        let contenders = |arguments: &[&str]| driver_options(arguments).expect("the names are known").contenders();
+        let all = contenders(&["--abi"]).expect("it takes part everywhere");
+        assert_eq!(all[..2], [ContenderName::Cenote, ContenderName::CenoteAbi]);
+        assert!(!contenders(&[]).expect("all take part").contains(&ContenderName::CenoteAbi));
+        assert!(contenders(&["--only=cenote-abi"]).is_err());
     }
 
     #[test]

@@ -15,10 +15,11 @@ use crate::summary::{Metric, Summary, ratio, summary};
 use crate::table::{cell, write_rows};
 
 /// What cenote is compared with.
-const RATIOS: [(ContenderName, ContenderName, &str); 3] = [
+const RATIOS: [(ContenderName, ContenderName, &str); 4] = [
     (ContenderName::Cenote, ContenderName::TokioPostgres, "cenote/tokio-postgres"),
     (ContenderName::Cenote, ContenderName::MysqlAsync, "cenote/mysql-async"),
     (ContenderName::Cenote, ContenderName::Floor, "cenote/floor"),
+    (ContenderName::CenoteAbi, ContenderName::Cenote, "cenote-abi/cenote"),
 ];
 
 /// The tables' lines: what is shown, and with how many decimal places.

@@ -410,7 +410,7 @@ impl Operations {
             Ok(Poll::Ready(outcome)) => outcome,
             Err(panic) => {
                 std::mem::forget(panic);
-                Outcome::Failed(ErrorObject::panicked())
+                Outcome::Failed(Box::new(ErrorObject::panicked()))
             }
         };
         let operation = self.running.remove(place);

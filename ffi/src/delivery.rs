@@ -257,7 +257,10 @@ fn check_drain(buffer: *mut u8, capacity: usize) -> Entry {
     if buffer.is_null() {
         return Err(CENOTE_ERR_NULL);
     }
-    if capacity < CENOTE_DRAIN_BYTES_MIN || capacity > isize::MAX as usize || buffer.addr() % align_of::<u64>() != 0 {
+    if capacity < CENOTE_DRAIN_BYTES_MIN
+        || capacity > isize::MAX as usize
+        || !buffer.addr().is_multiple_of(align_of::<u64>())
+    {
         return Err(CENOTE_ERR_ARGUMENT);
     }
     Ok(())
@@ -331,7 +334,7 @@ impl Sink<'_> {
             }
             Outcome::Done => {}
             Outcome::Answer(answer) => entry.value = answer.into(),
-            Outcome::Failed(error) => entry.fail(error),
+            Outcome::Failed(error) => entry.fail(*error),
             Outcome::Ended(failure) => {
                 if let Some(failure) = failure {
                     let words = format!("the HTTP server has ended: {failure}");

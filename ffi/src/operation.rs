@@ -24,7 +24,7 @@ pub(crate) enum Outcome {
     /// It was done, and there is nothing to tell of it.
     Done,
     Answer(bool),
-    Failed(ErrorObject),
+    Failed(Box<ErrorObject>),
     /// An HTTP request that came.
     Request(Vec<u8>),
     /// An HTTP server has ended, as it should or not.
@@ -53,11 +53,11 @@ pub(crate) struct Terms {
 }
 
 pub(crate) fn postgres(error: postgres::Error) -> Outcome {
-    Outcome::Failed(ErrorObject::postgres(&error))
+    Outcome::Failed(Box::new(ErrorObject::postgres(&error)))
 }
 
 pub(crate) fn mysql(error: mysql::Error) -> Outcome {
-    Outcome::Failed(ErrorObject::mysql(&error))
+    Outcome::Failed(Box::new(ErrorObject::mysql(&error)))
 }
 
 /// Runs one statement.
@@ -158,7 +158,7 @@ async fn mysql_batch(transaction: mysql::Transaction<'_>, statements: &[Statemen
         async move {
             let values = mysql_values(&statement.values);
             let result = transaction.query_raw(&statement.sql, &values).await;
-            result.map_err(|error| ErrorObject::mysql(&error).in_batch(index))
+            result.map_err(|error| Box::new(ErrorObject::mysql(&error).in_batch(index)))
         }
     });
     match try_join_all(results).await {

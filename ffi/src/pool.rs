@@ -29,7 +29,7 @@ pub(crate) struct OpenPool {
 const MYSQL_SCHEMES: [&str; 2] = ["mysql:", "mariadb:"];
 
 impl Database {
-    fn open(url: &str) -> Result<Database, ErrorObject> {
+    fn open(url: &str) -> Result<Database, Box<ErrorObject>> {
         let scheme_is = |scheme: &&str| url.get(..scheme.len()).is_some_and(|front| front.eq_ignore_ascii_case(scheme));
         if MYSQL_SCHEMES.iter().any(scheme_is) {
             let pool = cenote_mysql::Pool::open(url);
@@ -55,8 +55,8 @@ impl Database {
 }
 
 /// Settings that cannot be met are an argument's fault, not a statement's.
-fn argument(error: ErrorObject) -> ErrorObject {
-    error.with_status(CENOTE_ERR_ARGUMENT)
+fn argument(error: ErrorObject) -> Box<ErrorObject> {
+    Box::new(error.with_status(CENOTE_ERR_ARGUMENT))
 }
 
 /// Opens a pool by a URL, `postgres://` or `mysql://` (a keyword string is Postgres'). Nothing is connected yet. Opens with
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn cenote_pool_open(
         let database = match Database::open(url) {
             Ok(database) => database,
             // SAFETY: by the caller's word.
-            Err(refusal) => return Err(unsafe { give(error, refusal) }),
+            Err(refusal) => return Err(unsafe { give(error, *refusal) }),
         };
         let handle = handles::insert(Arc::new(OpenPool { database }));
         if let Some(owner) = owner {

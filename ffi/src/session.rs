@@ -71,8 +71,8 @@ impl Session {
 }
 
 /// The session was ended meanwhile.
-pub(crate) fn ended() -> ErrorObject {
-    ErrorObject::new(CENOTE_ERR_CLOSED, "the lease or transaction has ended already")
+pub(crate) fn ended() -> Box<ErrorObject> {
+    Box::new(ErrorObject::new(CENOTE_ERR_CLOSED, "the lease or transaction has ended already"))
 }
 
 /// Takes a lease: a connection for the caller alone. The completion has its handle in `handle`, to be freed; until then

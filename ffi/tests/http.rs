@@ -1,5 +1,10 @@
 //! The HTTP core by way of the C ABI: requests come to the host's thread, and are answered from there.
 
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each is a call of the ABI with pointers to what lives here, or a look at what it wrote there"
+)]
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::ptr::{null, null_mut};

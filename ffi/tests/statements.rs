@@ -1,5 +1,10 @@
 //! Statements by way of the C ABI, on real servers: as a C program would call it.
 
+#![expect(
+    clippy::undocumented_unsafe_blocks,
+    reason = "each is a call of the ABI with pointers to what lives here, or a look at what it wrote there"
+)]
+
 use std::ptr::{null, null_mut};
 
 use cenote::block::{CENOTE_BLOCK_MAGIC, CenoteBlock};

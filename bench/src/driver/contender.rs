@@ -34,6 +34,8 @@ impl Database {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ContenderName {
     Cenote,
+    /// By way of the C ABI, from C.
+    CenoteAbi,
     TokioPostgres,
     MysqlAsync,
     Floor,
@@ -41,11 +43,13 @@ pub(crate) enum ContenderName {
 
 impl ContenderName {
     /// In the order of the report.
-    pub(crate) const ALL: [Self; 4] = [Self::Cenote, Self::TokioPostgres, Self::MysqlAsync, Self::Floor];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Cenote, Self::CenoteAbi, Self::TokioPostgres, Self::MysqlAsync, Self::Floor];
 
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Cenote => "cenote",
+            Self::CenoteAbi => "cenote-abi",
             Self::TokioPostgres => "tokio-postgres",
             Self::MysqlAsync => "mysql-async",
             Self::Floor => "floor",

@@ -13,6 +13,7 @@
 //! whose split is scaled by another's (see `measure::CpuTime`). An error or a wrong row in any turn ends the whole
 //! run: there is no figure for a driver that gave a wrong answer.
 
+mod abi;
 pub(crate) mod cenote;
 mod contender;
 mod floor;
@@ -59,7 +60,7 @@ pub(crate) fn compare(options: &DriverOptions) -> anyhow::Result<Comparison<'_>>
     let names = options.contenders()?;
     let (_, server) = world::load(&options.load)?;
     let machine = Machine::describe(server);
-    let programs = Programs::find()?;
+    let programs = Programs::find(names.contains(&ContenderName::CenoteAbi))?;
     let mut rounds = Vec::new();
     for number in 0..options.rounds {
         let order = order(&names, number);

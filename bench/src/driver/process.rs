@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, bail, ensure};
 use serde::de::DeserializeOwned;
 
-use super::{ContenderName, Turn};
+use super::{ContenderName, Turn, abi};
 use crate::cli::Load;
 
 /// The program whose allocator counts; it lies beside this one.
@@ -22,11 +22,14 @@ const COUNTING_SECONDS: f64 = 0.2;
 pub(super) struct Programs {
     timed: PathBuf,
     counting: Option<PathBuf>,
+    abi: Option<PathBuf>,
 }
 
 impl Programs {
     /// Finds both, and builds the twin where `cargo run` has built only the program it was to run.
-    pub(super) fn find() -> anyhow::Result<Self> {
+    ///
+    /// The program in C is built where it takes part.
+    pub(super) fn find(with_abi: bool) -> anyhow::Result<Self> {
         let timed = this_program()?;
         let twin = timed.with_file_name(TWIN);
         if let Some(build) = twin_build(&timed, |name| std::env::var_os(name)) {
@@ -36,16 +39,24 @@ impl Programs {
         if counting.is_none() {
             eprintln!("allocations are not counted: {TWIN} is not built");
         }
-        Ok(Self { timed, counting })
+        let abi = with_abi.then(|| abi::build(&timed)).transpose()?;
+        Ok(Self { timed, counting, abi })
     }
 
     /// The turn that is measured.
     pub(super) fn time(&self, name: ContenderName, load: &Load) -> anyhow::Result<Turn> {
+        if let (ContenderName::CenoteAbi, Some(program)) = (name, &self.abi) {
+            return outcome(&abi::turn(program, load)?);
+        }
         take_turn(&self.timed, &["turn", name.as_str()], load, load.seconds)
     }
 
     /// The turn in which allocations are counted, if they can be.
     pub(super) fn count(&self, name: ContenderName, load: &Load) -> anyhow::Result<Option<Turn>> {
+        if name == ContenderName::CenoteAbi {
+            // Its allocator is C's.
+            return Ok(None);
+        }
         let turn = |program: &PathBuf| take_turn(program, &["turn", name.as_str()], load, COUNTING_SECONDS);
         self.counting.as_ref().map(turn).transpose()
     }
@@ -54,6 +65,11 @@ impl Programs {
 /// How to bring the twin up to date with this program, in the same folder and with the same profile. Only where Cargo
 /// runs this program: else whoever built it could build both.
 fn twin_build(timed: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Option<Command> {
+    cargo_build(timed, &["--bin", TWIN], variable)
+}
+
+/// How Cargo builds something into the folder of this program, with the same profile.
+pub(super) fn cargo_build(timed: &Path, what: &[&str], variable: impl Fn(&str) -> Option<OsString>) -> Option<Command> {
     let cargo = variable("CARGO")?;
     let package = variable("CARGO_MANIFEST_DIR")?;
     let folder = timed.parent()?;
@@ -61,19 +77,21 @@ fn twin_build(timed: &Path, variable: impl Fn(&str) -> Option<OsString>) -> Opti
     let profile = folder.file_name()?.to_str().map(|name| if name == "debug" { "dev" } else { name })?;
     let mut build = Command::new(cargo);
     build
-        .args(["build", "--quiet", "--bin", TWIN, "--profile", profile, "--target-dir"])
+        .args(["build", "--quiet"])
+        .args(what)
+        .args(["--profile", profile, "--target-dir"])
         .arg(folder.parent()?)
         .current_dir(package)
         .stdin(Stdio::null());
     Some(build)
 }
 
-fn run_build(mut build: Command) -> anyhow::Result<()> {
+pub(super) fn run_build(mut build: Command) -> anyhow::Result<()> {
     // What it prints is for people, and stdout belongs to the result.
-    let output = build.output().with_context(|| format!("cannot run Cargo to build {TWIN}"))?;
+    let output = build.output().with_context(|| format!("cannot run {:?}", build.get_program()))?;
     ensure!(
         output.status.success(),
-        "cannot build {TWIN}, which counts allocations: {}",
+        "cannot build a program that takes part: {}",
         String::from_utf8_lossy(&output.stderr).trim()
     );
     Ok(())

@@ -286,7 +286,7 @@ async fn a_close_may_be_dropped_at_any_poll() {
             pool.stats().in_flight() > 0
         })
         .await;
-        drop(drop_after_polls(polls, pool.close(AMPLE)).await);
+        let _ = drop_after_polls(polls, pool.close(AMPLE)).await;
         if polls == 0 {
             pool.query("select 1", &[]).await.expect("it was never closed");
         } else {

@@ -29,6 +29,7 @@ pub(super) fn contender(name: ContenderName, load: &Load) -> anyhow::Result<Arc<
     Ok(match name {
         ContenderName::Cenote => Arc::new(Cenote(pool(load)?)),
         ContenderName::MysqlAsync => Arc::new(mysql_async::MysqlAsync::new(options(load)?)),
+        ContenderName::CenoteAbi => bail!("{} has a program of its own", name.as_str()),
         ContenderName::Floor => Arc::new(Floor::new(wire::Mysql::new(options(load)?))),
         ContenderName::TokioPostgres => bail!("{} is no driver for MySQL", name.as_str()),
     })

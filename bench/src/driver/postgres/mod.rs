@@ -29,6 +29,7 @@ pub(super) fn contender(name: ContenderName, load: &Load) -> anyhow::Result<Arc<
     Ok(match name {
         ContenderName::Cenote => Arc::new(Cenote(pool(load)?)),
         ContenderName::TokioPostgres => Arc::new(tokio_postgres::TokioPostgres::new(config(load)?)),
+        ContenderName::CenoteAbi => bail!("{} has a program of its own", name.as_str()),
         ContenderName::Floor => Arc::new(Floor::new(wire::Postgres::new(config(load)?))),
         ContenderName::MysqlAsync => bail!("{} is no driver for Postgres", name.as_str()),
     })
