@@ -23,6 +23,7 @@ const MAY_DEPEND_ON: &[(&str, &[&str])] = &[
     ("cenote-postgres", &["cenote-pool"]),
     ("cenote-mysql", &["cenote-pool"]),
     ("cenote-http", &[]),
+    ("cenote-ffi", &["cenote-http", "cenote-mysql", "cenote-pool", "cenote-postgres"]),
     ("cenote-demo", &["cenote-http", "cenote-mysql", "cenote-postgres"]),
     ("cenote-bench", &["cenote-demo", "cenote-mysql", "cenote-postgres"]),
     ("cenote-tests", &["cenote-demo", "cenote-http", "cenote-mysql", "cenote-pool", "cenote-postgres"]),
