@@ -16,8 +16,8 @@ use crate::guard::leaf;
 use crate::handles;
 use crate::status::CENOTE_ERR_TOO_LARGE;
 
-/// The first four bytes of a block: `CNB1`.
-pub const CENOTE_BLOCK_MAGIC: u32 = u32::from_le_bytes(*b"CNB1");
+/// The first number of a block: `CNB1`, the first letter lowest.
+pub const CENOTE_BLOCK_MAGIC: u32 = 0x3142_4e43;
 /// It came from MySQL or MariaDB.
 pub const CENOTE_BLOCK_MYSQL: u32 = 1;
 /// Its values are text, as a MySQL statement has them that the server does not prepare.
@@ -25,7 +25,7 @@ pub const CENOTE_BLOCK_TEXT: u32 = 2;
 /// It holds blocks instead of rows.
 pub const CENOTE_BLOCK_BATCH: u32 = 4;
 /// In a field: it is NULL.
-pub const CENOTE_FIELD_NULL: u32 = 1 << 31;
+pub const CENOTE_FIELD_NULL: u32 = 0x8000_0000;
 /// In a column: an integer that is not negative (MySQL).
 pub const CENOTE_COLUMN_UNSIGNED: u32 = 1;
 /// In a column: bytes, not text (MySQL).
@@ -214,7 +214,11 @@ impl Writer {
         self.append_fields(begins_at, count, 0, &front, 0, |_| ())?;
         let (fields_at, values_at) = (begins_at + HEADER_BYTES, self.bytes.len());
         for number in 0..=count {
-            let place = u32::try_from(self.bytes.len() - values_at).map_err(|_| TooLarge)?;
+            let place = self.bytes.len() - values_at;
+            if place > VALUE_BYTES_MAX {
+                return Err(TooLarge);
+            }
+            let place = place as u32;
             put(&mut self.bytes, fields_at + number * FIELD_BYTES, place);
             if number < count {
                 fill(self, number)?;

@@ -340,8 +340,19 @@ impl Context {
         self.lock().running.len()
     }
 
-    pub(crate) fn own_pool(&self, pool: u64) {
+    /// Has a pool end with the context, if that has not ended itself.
+    pub(crate) fn own_pool(&self, pool: u64) -> Result<(), i32> {
+        // Under the lock: whoever closes looks for what is owned after he has had it.
+        let operations = self.lock();
+        if operations.closed {
+            return Err(CENOTE_ERR_CLOSED);
+        }
         self.owned().pools.insert(pool);
+        Ok(())
+    }
+
+    pub(crate) fn disown_pool(&self, pool: u64) {
+        self.owned().pools.remove(&pool);
     }
 
     pub(crate) fn own_server(&self, server: u64) {
@@ -350,6 +361,11 @@ impl Context {
 
     pub(crate) fn own_session(&self, session: u64) {
         self.owned().sessions.insert(session);
+    }
+
+    /// Its own handle.
+    pub(crate) fn handle(&self) -> u64 {
+        self.shared.handle.load(Ordering::Acquire)
     }
 
     pub(crate) fn disown_session(&self, session: u64) {

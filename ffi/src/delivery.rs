@@ -15,12 +15,12 @@ use crate::block::{
 use crate::context::{Completion, Context, OPERATIONS_MAX};
 use crate::error::{ErrorObject, write_sized};
 use crate::fork;
-use crate::guard::{Entry, Out, entry, leaf};
+use crate::guard::{Out, entry, leaf};
 use crate::handles;
 use crate::operation::Outcome;
 use crate::status::{CENOTE_ERR_ARGUMENT, CENOTE_ERR_NULL, CENOTE_ERR_SYSTEM, CENOTE_OK};
 use crate::wake::{
-    CENOTE_WAKE_CALLBACK, CENOTE_WAKE_DART_PORT, CENOTE_WAKE_EVENTFD, CENOTE_WAKE_NONE, CenoteWakeFunction, Wake,
+    CENOTE_WAKE_CALLBACK, CENOTE_WAKE_DART_PORT, CENOTE_WAKE_EVENTFD, CENOTE_WAKE_NONE, Wake,
 };
 
 /// In a completion: `value` says where in the drain buffer its block begins.
@@ -54,8 +54,8 @@ pub struct CenoteContextOptions {
     pub size: u32,
     /// How the host is told that there is something to drain: one of `CENOTE_WAKE_*`.
     pub wake: i32,
-    /// Of `CENOTE_WAKE_CALLBACK`: the function, called on a thread of ours.
-    pub function: Option<CenoteWakeFunction>,
+    /// Of `CENOTE_WAKE_CALLBACK`: the function.
+    pub function: Option<unsafe extern "C" fn(data: *mut c_void)>,
     /// What the function is called with.
     pub data: *mut c_void,
     /// Of `CENOTE_WAKE_DART_PORT`: `NativeApi.initializeApiDLData`.
@@ -192,13 +192,13 @@ pub extern "C" fn cenote_context_finalize(context: *mut c_void) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_drain(
     context: u64,
-    buffer: *mut u8,
+    buffer: *mut c_void,
     capacity: usize,
     count: *mut u32,
     more: *mut i32,
 ) -> i32 {
     leaf("cenote_drain", || {
-        check_drain(buffer, capacity)?;
+        let buffer = check_drain(buffer, capacity)?;
         let context = handles::get::<Context>(context)?;
         // SAFETY: by the caller's word.
         unsafe { drain(&context, buffer, capacity, count, more)? };
@@ -218,13 +218,13 @@ pub unsafe extern "C" fn cenote_drain(
 pub unsafe extern "C" fn cenote_wait(
     context: u64,
     timeout_ms: u32,
-    buffer: *mut u8,
+    buffer: *mut c_void,
     capacity: usize,
     count: *mut u32,
     more: *mut i32,
 ) -> i32 {
     entry("cenote_wait", || {
-        check_drain(buffer, capacity)?;
+        let buffer = check_drain(buffer, capacity)?;
         let waiter = handles::get::<Context>(context)?;
         let begun_at = Instant::now();
         let limit = Duration::from_millis(timeout_ms.into()).min(WAIT_MAX);
@@ -253,7 +253,7 @@ pub extern "C" fn cenote_context_sleep(context: u64) -> i32 {
     })
 }
 
-fn check_drain(buffer: *mut u8, capacity: usize) -> Entry {
+fn check_drain(buffer: *mut c_void, capacity: usize) -> Result<*mut u8, i32> {
     if buffer.is_null() {
         return Err(CENOTE_ERR_NULL);
     }
@@ -263,7 +263,7 @@ fn check_drain(buffer: *mut u8, capacity: usize) -> Entry {
     {
         return Err(CENOTE_ERR_ARGUMENT);
     }
-    Ok(())
+    Ok(buffer.cast())
 }
 
 /// # Safety
@@ -327,7 +327,8 @@ impl Sink<'_> {
                 let words = "the result has more than 2 GiB of values; ask for fewer rows at once";
                 entry.fail(ErrorObject::new(TooLarge::STATUS, words));
             }
-            Outcome::Session(session) => {
+            Outcome::Session(mut session) => {
+                session.owner = self.context.handle();
                 entry.flags = CENOTE_COMPLETION_SESSION;
                 entry.handle = handles::insert(Arc::new(session));
                 self.context.own_session(entry.handle);

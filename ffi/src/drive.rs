@@ -55,7 +55,12 @@ pub(crate) struct Busy;
 impl Drive {
     /// With its helper. `shared` is who is told.
     pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Arc<Drive>> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
+        // Its threads for what blocks are started from the host's.
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .thread_name("cenote-blocking")
+            .on_thread_start(threads::block_signals)
+            .build()?;
         let drive = Arc::new(Drive {
             handle: runtime.handle().clone(),
             home: Home::new(),
@@ -89,6 +94,10 @@ impl Drive {
 
     /// The host drives, for as long as `work` takes.
     pub(crate) fn host<T>(&self, work: impl Future<Output = T>) -> Result<T, Busy> {
+        // Called back from where a runtime is driven already: by this thread, which cannot drive another meanwhile.
+        if Handle::try_current().is_ok() {
+            return Err(Busy);
+        }
         let Some(runtime) = self.runtime() else { return Err(Busy) };
         {
             let mut state = self.lock();

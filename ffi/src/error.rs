@@ -1,5 +1,6 @@
 //! Errors as objects of the host: all fields of what went wrong, for as long as the host keeps them.
 
+use std::ffi::c_char;
 use std::sync::Arc;
 
 use crate::guard::{Out, bytes, leaf};
@@ -212,14 +213,14 @@ pub unsafe extern "C" fn cenote_error_info(error: u64, info: *mut CenoteErrorInf
 ///
 /// The pointers are NULL or to be written through.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cenote_error_field(error: u64, field: i32, text: *mut *const u8, length: *mut usize) -> i32 {
+pub unsafe extern "C" fn cenote_error_field(error: u64, field: i32, text: *mut *const c_char, length: *mut usize) -> i32 {
     leaf("cenote_error_field", || {
         // SAFETY: by the caller's word.
         let (text, length) = unsafe { (Out::new(text)?, Out::new(length)?) };
         let error = handles::get::<ErrorObject>(error)?;
         let field = usize::try_from(field).ok().and_then(|field| error.fields.get(field)).ok_or(CENOTE_ERR_ARGUMENT)?;
         // The table keeps the object until it is freed, so the text stays where it is.
-        text.write(field.as_ptr());
+        text.write(field.as_ptr().cast());
         length.write(field.len());
         Ok(())
     })
@@ -265,8 +266,8 @@ pub(crate) unsafe fn write_sized<T: Copy>(place: *mut T, value: &T) -> Result<()
 /// # Safety
 ///
 /// As for [`bytes`].
-pub(crate) unsafe fn text<'a>(pointer: *const u8, length: usize) -> Result<&'a str, i32> {
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, length: usize) -> Result<&'a str, i32> {
     // SAFETY: by the caller's word.
-    let bytes = unsafe { bytes(pointer, length)? };
+    let bytes = unsafe { bytes(pointer.cast(), length)? };
     std::str::from_utf8(bytes).map_err(|_| CENOTE_ERR_ARGUMENT)
 }

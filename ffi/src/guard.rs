@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::fork;
-use crate::status::{CENOTE_ERR_FORKED, CENOTE_ERR_NULL, CENOTE_ERR_PANIC, CENOTE_OK};
+use crate::status::{CENOTE_ERR_ARGUMENT, CENOTE_ERR_FORKED, CENOTE_ERR_NULL, CENOTE_ERR_PANIC, CENOTE_OK};
 
 thread_local!(static IN_LEAF: Cell<u32> = const { Cell::new(0) });
 
@@ -72,6 +72,10 @@ impl<T> Out<T> {
     }
 }
 
+/// Bytes of the caller in one piece, at most: neither database takes a message of 1 GiB, and nothing that cannot be sent is
+/// copied.
+const BYTES_MAX: usize = (1 << 30) - 1;
+
 /// Bytes of the caller: NULL is allowed where there are none.
 ///
 /// # Safety
@@ -84,10 +88,10 @@ pub(crate) unsafe fn bytes<'a>(pointer: *const u8, length: usize) -> Result<&'a 
     if pointer.is_null() {
         return Err(CENOTE_ERR_NULL);
     }
-    if length > isize::MAX as usize {
-        return Err(crate::status::CENOTE_ERR_ARGUMENT);
+    if length > BYTES_MAX {
+        return Err(CENOTE_ERR_ARGUMENT);
     }
-    // SAFETY: not NULL, not longer than any object can be, and the caller's word for the rest.
+    // SAFETY: not NULL, no longer than an object may be, and the caller's word for the rest.
     Ok(unsafe { std::slice::from_raw_parts(pointer, length) })
 }
 

@@ -29,6 +29,9 @@
 #[cfg(not(panic = "unwind"))]
 compile_error!("a panic must not end the host's process: build cenote with panic=unwind");
 
+#[cfg(feature = "inject-panics")]
+pub use guard::injection;
+
 pub mod block;
 mod context;
 pub mod delivery;

@@ -1,5 +1,6 @@
 //! Pools: opened by a URL, counted, and shared by the whole process whichever context opened them.
 
+use std::ffi::c_char;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +24,19 @@ pub(crate) enum Database {
 /// One open of a pool.
 pub(crate) struct OpenPool {
     pub(crate) database: Database,
+    /// The handle of the context it is closed with; 0: none.
+    owner: u64,
+}
+
+impl OpenPool {
+    /// Takes it from whoever has its handle, and from its context.
+    fn take(handle: u64) -> Result<Arc<OpenPool>, i32> {
+        let pool = handles::remove::<OpenPool>(handle)?;
+        if let Ok(owner) = handles::get::<Context>(pool.owner) {
+            owner.disown_pool(handle);
+        }
+        Ok(pool)
+    }
 }
 
 /// URLs that begin so are MySQL's.
@@ -73,7 +87,7 @@ fn argument(error: ErrorObject) -> Box<ErrorObject> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_pool_open(
     context: u64,
-    url: *const u8,
+    url: *const c_char,
     url_length: usize,
     pool: *mut u64,
     error: *mut u64,
@@ -91,9 +105,10 @@ pub unsafe extern "C" fn cenote_pool_open(
             // SAFETY: by the caller's word.
             Err(refusal) => return Err(unsafe { give(error, *refusal) }),
         };
-        let handle = handles::insert(Arc::new(OpenPool { database }));
-        if let Some(owner) = owner {
-            owner.own_pool(handle);
+        let handle = handles::insert(Arc::new(OpenPool { database, owner: context }));
+        if let Some(Err(status)) = owner.map(|owner| owner.own_pool(handle)) {
+            let _ = handles::remove::<OpenPool>(handle);
+            return Err(status);
         }
         out.write(handle);
         Ok(())
@@ -108,7 +123,7 @@ pub unsafe extern "C" fn cenote_pool_open(
 pub extern "C" fn cenote_pool_close(context: u64, pool: u64, deadline_ms: u32, tag: u64) -> i32 {
     leaf("cenote_pool_close", || {
         let context = handles::get::<Context>(context)?;
-        let pool = handles::remove::<OpenPool>(pool)?;
+        let pool = OpenPool::take(pool)?;
         let deadline = Duration::from_millis(deadline_ms.into());
         context.submit(
             tag,
@@ -128,7 +143,7 @@ pub extern "C" fn cenote_pool_close(context: u64, pool: u64, deadline_ms: u32, t
 pub extern "C" fn cenote_pool_free(pool: u64) -> i32 {
     leaf("cenote_pool_free", || match pool {
         0 => Ok(()),
-        pool => handles::remove::<OpenPool>(pool).map(drop),
+        pool => OpenPool::take(pool).map(drop),
     })
 }
 

@@ -1,5 +1,6 @@
 //! Requests: statements and batches, as the host writes them: call by call, or many in one piece.
 
+use std::ffi::{c_char, c_void};
 use std::time::Duration;
 
 use crate::context::Context;
@@ -19,7 +20,7 @@ pub const CENOTE_QUERY_IDEMPOTENT: u32 = 1;
 #[derive(Clone, Copy, Debug)]
 pub struct CenoteStatement {
     /// SQL, in UTF-8. In a request of one piece: where it begins in it.
-    pub sql: *const u8,
+    pub sql: *const c_char,
     /// Its length in bytes.
     pub sql_length: usize,
     /// Its parameters. In a request of one piece: where they begin in it.
@@ -62,7 +63,7 @@ pub struct CenoteRequest {
 pub unsafe extern "C" fn cenote_query(
     context: u64,
     target: u64,
-    sql: *const u8,
+    sql: *const c_char,
     sql_length: usize,
     values: *const CenoteValue,
     value_count: usize,
@@ -112,10 +113,10 @@ pub unsafe extern "C" fn cenote_batch(
 ///
 /// `requests` is to be read for `length` bytes; `submitted` is NULL or to be written through.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cenote_submit(context: u64, requests: *const u8, length: usize, submitted: *mut u32) -> i32 {
+pub unsafe extern "C" fn cenote_submit(context: u64, requests: *const c_void, length: usize, submitted: *mut u32) -> i32 {
     leaf("cenote_submit", || {
         // SAFETY: by the caller's word.
-        let (mut rest, submitted) = unsafe { (crate::guard::bytes(requests, length)?, Out::new(submitted)?) };
+        let (mut rest, submitted) = unsafe { (crate::guard::bytes(requests.cast(), length)?, Out::new(submitted)?) };
         submitted.write(0);
         let context = handles::get::<Context>(context)?;
         let mut count = 0;
@@ -205,7 +206,7 @@ unsafe fn read_statement(memory: Memory<'_>, statement: &CenoteStatement) -> Res
     // SAFETY: by the caller's word.
     let (sql, values) = unsafe {
         (
-            memory.bytes(statement.sql, statement.sql_length)?,
+            memory.bytes(statement.sql.cast(), statement.sql_length)?,
             memory.values(statement.values.cast(), statement.value_count)?,
         )
     };

@@ -55,6 +55,8 @@ pub(crate) struct Session {
     pub(crate) held: Arc<RwLock<Option<Held>>>,
     canceller: Canceller,
     is_transaction: bool,
+    /// The handle of the context it ends with.
+    pub(crate) owner: u64,
 }
 
 impl Session {
@@ -66,7 +68,7 @@ impl Session {
             Held::MySqlTransaction(transaction) => Canceller::MySql(transaction.canceller()),
         };
         let is_transaction = matches!(held, Held::PostgresTransaction(_) | Held::MySqlTransaction(_));
-        Session { held: Arc::new(RwLock::new(Some(held))), canceller, is_transaction }
+        Session { held: Arc::new(RwLock::new(Some(held))), canceller, is_transaction, owner: 0 }
     }
 }
 
@@ -208,7 +210,13 @@ pub extern "C" fn cenote_cancel(context: u64, session: u64, tag: u64) -> i32 {
 pub extern "C" fn cenote_session_free(session: u64) -> i32 {
     entry("cenote_session_free", || match session {
         0 => Ok(()),
-        session => handles::remove::<Session>(session).map(drop),
+        handle => {
+            let session = handles::remove::<Session>(handle)?;
+            if let Ok(owner) = handles::get::<Context>(session.owner) {
+                owner.disown_session(handle);
+            }
+            Ok(())
+        }
     })
 }
 

@@ -23,6 +23,8 @@
 mod mysql;
 mod postgres;
 
+use std::ffi::c_void;
+
 use crate::guard;
 use crate::status::{CENOTE_ERR_ARGUMENT, CENOTE_ERR_NULL};
 
@@ -73,7 +75,7 @@ pub struct CenoteValue {
     /// What is held in a number.
     pub bits: u64,
     /// What is held in bytes. In a request of one piece: where they begin in it.
-    pub data: *const u8,
+    pub data: *const c_void,
     /// How many bytes, or of a list: how many values.
     pub length: usize,
 }
@@ -154,7 +156,7 @@ impl<'a> Memory<'a> {
 
     unsafe fn value(self, value: &CenoteValue, depth: u32) -> Result<Value, i32> {
         // SAFETY: by the caller's word.
-        let bytes = || unsafe { self.bytes(value.data, value.length) };
+        let bytes = || unsafe { self.bytes(value.data.cast(), value.length) };
         let text = || std::str::from_utf8(bytes()?).map(Box::from).map_err(|_| CENOTE_ERR_ARGUMENT);
         let signed = value.bits.cast_signed();
         Ok(match value.kind {
@@ -175,7 +177,7 @@ impl<'a> Memory<'a> {
             CENOTE_VALUE_DECIMAL => Value::Decimal(text()?),
             CENOTE_VALUE_LIST if depth < LIST_DEPTH_MAX => {
                 // SAFETY: by the caller's word.
-                Value::List(unsafe { self.values_at_depth(value.data, value.length, depth + 1)? }.into())
+                Value::List(unsafe { self.values_at_depth(value.data.cast(), value.length, depth + 1)? }.into())
             }
             _ => return Err(CENOTE_ERR_ARGUMENT),
         })

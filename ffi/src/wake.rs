@@ -10,7 +10,8 @@ use crate::status::{CENOTE_ERR_ARGUMENT, CENOTE_ERR_NULL, CENOTE_ERR_SYSTEM};
 pub const CENOTE_WAKE_NONE: i32 = 0;
 /// The descriptor of `cenote_context_fd` becomes readable.
 pub const CENOTE_WAKE_EVENTFD: i32 = 1;
-/// A function of the host is called, on a thread of ours. It may call whatever it likes.
+/// A function of the host is called, on a thread of ours or in a call of the host that is no leaf. It may call whatever it
+/// likes, but `cenote_wait` only tells it that it is `CENOTE_ERR_BUSY`.
 pub const CENOTE_WAKE_CALLBACK: i32 = 2;
 /// An integer is posted to a Dart port.
 pub const CENOTE_WAKE_DART_PORT: i32 = 3;
@@ -25,12 +26,12 @@ const DART_ENTRIES_MAX: usize = 4_096;
 type PostInteger = unsafe extern "C" fn(port: i64, message: i64) -> bool;
 
 /// A function of the host, called with the pointer it gave.
-pub type CenoteWakeFunction = unsafe extern "C" fn(data: *mut c_void);
+pub(crate) type WakeFunction = unsafe extern "C" fn(data: *mut c_void);
 
 pub(crate) enum Wake {
     None,
     EventFd(OwnedFd),
-    Callback { function: CenoteWakeFunction, data: *mut c_void },
+    Callback { function: WakeFunction, data: *mut c_void },
     DartPort { post: PostInteger, port: i64 },
 }
 

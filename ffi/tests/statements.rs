@@ -32,14 +32,14 @@ impl Host {
 
     fn open(&self, url: &str) -> u64 {
         let mut pool = 0;
-        let status = unsafe { cenote_pool_open(self.context, url.as_ptr(), url.len(), &mut pool, null_mut()) };
+        let status = unsafe { cenote_pool_open(self.context, url.as_ptr().cast(), url.len(), &mut pool, null_mut()) };
         assert_eq!(status, 0, "{url}");
         pool
     }
 
     fn query(&self, target: u64, sql: &str, values: &[CenoteValue], tag: u64) -> i32 {
         let (context, count) = (self.context, values.len());
-        unsafe { cenote_query(context, target, sql.as_ptr(), sql.len(), values.as_ptr(), count, 0, 0, tag) }
+        unsafe { cenote_query(context, target, sql.as_ptr().cast(), sql.len(), values.as_ptr(), count, 0, 0, tag) }
     }
 
     /// The next completions.
