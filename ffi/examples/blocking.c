@@ -52,7 +52,7 @@ int main(int argc, char **argv) {
 
     const cenote_value ids[] = {cenote_int(7), cenote_int(8), cenote_int(9)};
     const cenote_value values[] = {cenote_list(ids, 3)};
-    status = cenote_query(context, pool, sql, strlen(sql), values, 1, 0, 5000, 1);
+    status = cenote_query(context, pool, sql, strlen(sql), values, 1, 0, 30000, 1);
     if (status == CENOTE_OK) {
         cenote_completion completion = next_completion(context);
         const cenote_block *block = cenote_completion_block(&completion, buffer);

@@ -148,7 +148,9 @@ impl Shared {
             match self.wake {
                 _ if self.host_waits.load(Ordering::SeqCst) => self.waiting.wake(),
                 Wake::None => {}
-                // A leaf may not call back, whomever.
+                // A leaf may not call back, whomever; and whoever wakes may hold locks that the host's function would wait
+                // for.
+                Wake::Callback { .. } => drive.tell_later(),
                 _ if guard::in_leaf() => drive.tell_later(),
                 _ => {
                     if self.wake.tell() == Told::NobodyIsThere {

@@ -55,12 +55,7 @@ pub(crate) struct Busy;
 impl Drive {
     /// With its helper. `shared` is who is told.
     pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Arc<Drive>> {
-        // Its threads for what blocks are started from the host's.
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .thread_name("cenote-blocking")
-            .on_thread_start(threads::block_signals)
-            .build()?;
+        let runtime = Builder::new_current_thread().enable_all().build()?;
         let drive = Arc::new(Drive {
             handle: runtime.handle().clone(),
             home: Home::new(),

@@ -2,16 +2,6 @@
 
 use std::mem::MaybeUninit;
 
-/// Blocks all signals on this thread, for good: for threads that are started at some time, by whomever.
-pub(crate) fn block_signals() {
-    let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: sigfillset fills the set before it is read; neither fails with these arguments.
-    unsafe {
-        libc::sigfillset(all.as_mut_ptr());
-        libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), std::ptr::null_mut());
-    }
-}
-
 /// Runs `work` with all signals blocked on this thread: threads that are started meanwhile have them blocked for good.
 pub(crate) fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     struct Restore(libc::sigset_t);

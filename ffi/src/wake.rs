@@ -10,8 +10,8 @@ use crate::status::{CENOTE_ERR_ARGUMENT, CENOTE_ERR_NULL, CENOTE_ERR_SYSTEM};
 pub const CENOTE_WAKE_NONE: i32 = 0;
 /// The descriptor of `cenote_context_fd` becomes readable.
 pub const CENOTE_WAKE_EVENTFD: i32 = 1;
-/// A function of the host is called, on a thread of ours or in a call of the host that is no leaf. It may call whatever it
-/// likes, but `cenote_wait` only tells it that it is `CENOTE_ERR_BUSY`.
+/// A function of the host is called, on the context's own thread of ours. It may call whatever it likes; only `cenote_wait` is
+/// `CENOTE_ERR_BUSY` there.
 pub const CENOTE_WAKE_CALLBACK: i32 = 2;
 /// An integer is posted to a Dart port.
 pub const CENOTE_WAKE_DART_PORT: i32 = 3;

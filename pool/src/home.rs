@@ -5,6 +5,7 @@
 //! the library's own, which also keeps the timers of callers that wait.
 
 use std::cell::Cell;
+use std::io;
 use std::marker::PhantomData;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -98,15 +99,46 @@ pub(crate) fn background() -> Option<Handle> {
     }
     static RUNTIME: OnceLock<Option<Runtime>> = OnceLock::new();
     let runtime = RUNTIME.get_or_init(|| {
-        tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .max_blocking_threads(LOOKUPS_MAX)
-            .thread_name("cenote")
-            .enable_all()
-            .build()
-            .ok()
+        without_signals(|| {
+            tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(1)
+                .max_blocking_threads(LOOKUPS_MAX)
+                .thread_name("cenote")
+                .enable_all()
+                .build()
+                .ok()
+        })
     });
     runtime.as_ref().map(|runtime| runtime.handle().clone())
+}
+
+/// Runs what starts our threads. Signals are the program's: none of its handlers runs on a thread of ours, not even in its
+/// first moment. A thread has blocked what was blocked where it was started, so those that ours start later do, too.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
+    #[cfg(unix)]
+    {
+        use nix::sys::signal::{SigSet, SigmaskHow};
+        // Neither fails with these arguments.
+        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK);
+        let started = start();
+        if let Ok(before) = before {
+            let _ = before.thread_set_mask();
+        }
+        started
+    }
+    #[cfg(not(unix))]
+    start()
+}
+
+/// Runs what may block on one of the library's own threads. Dropped, it goes on by itself.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> io::Result<T> {
+    // Begun by a thread of ours, so that the new one, if there has to be one, is like it.
+    let run = async move { tokio::task::spawn_blocking(work).await };
+    let done = match background() {
+        Some(runtime) => runtime.spawn(run).await.map_err(io::Error::other)?,
+        None => run.await,
+    };
+    done.map_err(io::Error::other)
 }
 
 /// Waits, by the clock of the library's own thread: the caller's runtime may have none.

@@ -1,6 +1,5 @@
 /* Texts that are none, and lengths that cannot be. */
 
-#define _GNU_SOURCE
 #include <sys/mman.h>
 
 #include "host.h"

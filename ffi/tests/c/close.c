@@ -29,7 +29,7 @@ static void *call(void *given) {
         is_allowed(cenote_begin(shared->context, shared->pool, 0, 0, ++tag));
         is_allowed(cenote_abandon(shared->context, tag));
         uint64_t opened = 0;
-        is_allowed(cenote_pool_open(shared->context, "postgres://127.0.0.1:1/", 23, &opened, NULL));
+        is_allowed(cenote_pool_open(shared->context, "postgres://a@127.0.0.1:1/", 25, &opened, NULL));
         status = tag % 3 == 0 ? cenote_wait(shared->context, 1, drained, sizeof drained, &count, &more)
                               : cenote_drain(shared->context, drained, sizeof drained, &count, &more);
         is_allowed(status);

@@ -54,7 +54,7 @@ int main(void) {
     freed = new_context();
     CHECK_OK(cenote_context_free(freed));
     context = new_context();
-    pool = target = open_pool(context, "postgres://127.0.0.1:1/");
+    pool = target = open_pool(context, "postgres://nobody@127.0.0.1:1/");
     CHECK_EQUAL(cenote_pool_open(context, "postgres://[", 12, &none, &error), CENOTE_ERR_ARGUMENT);
 
     /* calls */

@@ -65,8 +65,8 @@ fn good(kind: &str, name: &str) -> String {
     let known = match name {
         "sql" => "\"select 1\"",
         "sql_length" => "8",
-        "url" => "\"postgres://a/\"",
-        "url_length" => "13",
+        "url" => "\"postgres://b@a/\"",
+        "url_length" => "15",
         "capacity" => "sizeof buffer",
         "buffer" => "buffer",
         "value_count" | "statement_count" => "1",

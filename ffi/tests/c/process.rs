@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use cenote_tests::PrivateServer;
 use cenote_tests::mysql::Server;
 
-use super::program::{Built, command, library, root, run, said, soname, start};
+use super::program::{Built, command, library, root, said, soname, start};
 
 fn urls() -> [String; 2] {
     [cenote_tests::postgres_url(), Server::Mysql.url()]
@@ -59,7 +59,10 @@ async fn a_killed_mysql_raises_no_sigpipe() {
 #[test]
 fn forked_children_are_told_and_disturb_nobody() {
     for url in urls() {
-        run("tests/c/fork.c", &[&url]);
+        let mut command = command("tests/c/fork.c", Built::Sanitized, &[&url]);
+        // A child has none of the threads, so what their stacks held looks lost.
+        let output = command.env("ASAN_OPTIONS", "detect_leaks=0").output().expect("it starts");
+        said("fork", output);
     }
 }
 

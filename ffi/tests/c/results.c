@@ -206,7 +206,7 @@ static void shapes(uint64_t context, uint64_t pool, int mysql) {
         CHECK_EQUAL(cenote_block_columns(block), 0);
         CHECK_EQUAL(cenote_block_rows_affected(block), 3);
         is_bounded(block);
-        block = result(context, pool, "do ''");
+        block = result(context, pool, "do 'begin end'");
         CHECK_EQUAL(cenote_block_rows(block), 0);
         CHECK_EQUAL(cenote_block_columns(block), 0);
     } else {

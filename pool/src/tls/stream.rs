@@ -11,6 +11,7 @@ use bytes::BytesMut;
 
 use super::session::{Progress, Session};
 use super::{TlsFailure, TlsPeer, TlsRequest, config};
+use crate::home;
 use crate::socket::{ParkedSocket, Socket};
 
 /// A socket and the records that go over it.
@@ -35,8 +36,7 @@ pub(crate) async fn start(
     input: &mut BytesMut,
 ) -> Result<(Socket, TlsPeer), TlsFailure> {
     // Files may be slow to come, and the system's are many.
-    let prepared = tokio::task::spawn_blocking(move || config::prepare(&request)).await;
-    let (config, name) = prepared.map_err(|_| TlsFailure::Broken("the runtime has ended".to_owned()))??;
+    let (config, name) = home::blocking(move || config::prepare(&request)).await.map_err(|error| broken(&error))??;
     let mut tls = TlsSocket { socket, session: Session::new(config, name)? };
     loop {
         let progress = tls.session.open(input);
