@@ -2,7 +2,7 @@
 # Servers that are up already are used when their addresses are given: POSTGRES_URL=... MYSQL_URL=... make test
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test loom soak bench servers down
+.PHONY: help demo test install loom soak bench servers down
 
 with_addresses = addresses=$$(scripts/servers env) && eval "$$addresses" &&
 
@@ -31,7 +31,24 @@ test: ## every test, on real servers
 		cargo nextest run --workspace --no-fail-fast && cargo test --doc --workspace; \
 	else \
 		cargo test --workspace --no-fail-fast; \
-	fi
+	fi && cargo test -p cenote-ffi --features inject-panics --test panics
+
+# What is installed is built here, unless it is said where it is.
+PREFIX ?= /usr/local
+LIBRARY ?= target/release
+install: ## the C library, its headers and cenote.pc; PREFIX=/usr/local
+	@test "$(LIBRARY)" != target/release || cargo build --release -p cenote-ffi
+	install -d "$(DESTDIR)$(PREFIX)/include" "$(DESTDIR)$(PREFIX)/lib/pkgconfig"
+	install -m 644 ffi/include/cenote.h ffi/include/cenote_block.h "$(DESTDIR)$(PREFIX)/include"
+	install -m 644 "$(LIBRARY)/libcenote.a" "$(DESTDIR)$(PREFIX)/lib"
+	@version=$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml) && \
+	abi=$$(sed -n 's/^#define CENOTE_ABI_VERSION_MAJOR //p' ffi/include/cenote.h) && \
+	set -x && \
+	install -m 755 "$(LIBRARY)/libcenote.so" "$(DESTDIR)$(PREFIX)/lib/libcenote.so.$$version" && \
+	ln -sf "libcenote.so.$$version" "$(DESTDIR)$(PREFIX)/lib/libcenote.so.$$abi" && \
+	ln -sf "libcenote.so.$$abi" "$(DESTDIR)$(PREFIX)/lib/libcenote.so" && \
+	sed -e "s|@PREFIX@|$(PREFIX)|" -e "s|@VERSION@|$$version|" ffi/cenote.pc.in \
+		> "$(DESTDIR)$(PREFIX)/lib/pkgconfig/cenote.pc"
 
 SECONDS ?= 60
 

@@ -19,9 +19,7 @@ use crate::guard::{Out, entry, leaf};
 use crate::handles;
 use crate::operation::Outcome;
 use crate::status::{CENOTE_ERR_ARGUMENT, CENOTE_ERR_NULL, CENOTE_ERR_SYSTEM, CENOTE_OK};
-use crate::wake::{
-    CENOTE_WAKE_CALLBACK, CENOTE_WAKE_DART_PORT, CENOTE_WAKE_EVENTFD, CENOTE_WAKE_NONE, Wake,
-};
+use crate::wake::{CENOTE_WAKE_CALLBACK, CENOTE_WAKE_DART_PORT, CENOTE_WAKE_EVENTFD, CENOTE_WAKE_NONE, Wake};
 
 /// In a completion: `value` says where in the drain buffer its block begins.
 pub const CENOTE_COMPLETION_INLINE: u32 = 1;

@@ -213,7 +213,12 @@ pub unsafe extern "C" fn cenote_error_info(error: u64, info: *mut CenoteErrorInf
 ///
 /// The pointers are NULL or to be written through.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cenote_error_field(error: u64, field: i32, text: *mut *const c_char, length: *mut usize) -> i32 {
+pub unsafe extern "C" fn cenote_error_field(
+    error: u64,
+    field: i32,
+    text: *mut *const c_char,
+    length: *mut usize,
+) -> i32 {
     leaf("cenote_error_field", || {
         // SAFETY: by the caller's word.
         let (text, length) = unsafe { (Out::new(text)?, Out::new(length)?) };

@@ -113,7 +113,12 @@ pub unsafe extern "C" fn cenote_batch(
 ///
 /// `requests` is to be read for `length` bytes; `submitted` is NULL or to be written through.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn cenote_submit(context: u64, requests: *const c_void, length: usize, submitted: *mut u32) -> i32 {
+pub unsafe extern "C" fn cenote_submit(
+    context: u64,
+    requests: *const c_void,
+    length: usize,
+    submitted: *mut u32,
+) -> i32 {
     leaf("cenote_submit", || {
         // SAFETY: by the caller's word.
         let (mut rest, submitted) = unsafe { (crate::guard::bytes(requests.cast(), length)?, Out::new(submitted)?) };

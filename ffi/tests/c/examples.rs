@@ -13,7 +13,9 @@ fn the_blocking_example_prints_its_rows() {
 
 #[test]
 fn the_blocking_example_says_what_went_wrong() {
-    for (url, words) in [("postgres://[", "open: status -3: "), ("postgres://nobody@127.0.0.1:1/?connect_timeout=1", "query: status ")] {
+    for (url, words) in
+        [("postgres://[", "open: status -3: "), ("postgres://nobody@127.0.0.1:1/?connect_timeout=1", "query: status ")]
+    {
         let output = command("examples/blocking.c", Built::Sanitized, &[url]).output().expect("it starts");
         let errors = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{errors}");
@@ -38,7 +40,13 @@ fn the_examples_are_clean_under_valgrind() {
     let url = format!("{url}{}sslmode=disable", if url.contains('?') { '&' } else { '?' });
     for source in ["examples/blocking.c", "examples/event_loop.c"] {
         let mut command = Command::new("valgrind");
-        command.args(["--quiet", "--error-exitcode=99", "--leak-check=full", "--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"]);
+        command.args([
+            "--quiet",
+            "--error-exitcode=99",
+            "--leak-check=full",
+            "--show-leak-kinds=definite",
+            "--errors-for-leak-kinds=definite",
+        ]);
         let output = command.arg(build(source, Built::Plain)).arg(&url).output();
         let output = output.expect("valgrind starts");
         assert!(output.status.success(), "{source}: {}", String::from_utf8_lossy(&output.stderr));

@@ -2,6 +2,7 @@
 //! against real servers.
 
 mod examples;
+mod install;
 mod misuse;
 mod process;
 mod program;

@@ -166,7 +166,7 @@ static void mysql_types(uint64_t context, uint64_t pool) {
     block = result(context, pool, "select variable_value + 0 from performance_schema.session_variables limit 0");
     CHECK_EQUAL(cenote_block_rows(block), 0);
 
-    const char *sql = "select ?, ?, ?, ?, ? = '2001-02-03 04:05:06', ? = '1970-01-11', ? = 12.5, ? is null, ? = '00:00:01', ?";
+    const char *sql = "select ?, ?, ?, ?, ? = '2001-02-03 04:05:06', ? = '1970-01-11', ? = 12.5, ? is null, cast(? as time) = '00:00:01', ?";
     const cenote_value values[] = {
         cenote_int(INT64_MIN), cenote_double(0.1), cenote_string("t"), cenote_bytes("\0b", 2),
         cenote_datetime(981173106000000), cenote_date(10), cenote_decimal("12.50", 5), cenote_null(),
@@ -186,7 +186,7 @@ static void mysql_types(uint64_t context, uint64_t pool) {
     bytes_are(block, 3, "\0b", 2);
     for (uint32_t column = 4; column < 9; column++) {
         CHECK(cenote_block_bool(block, 0, column, &value));
-        CHECK(value);
+        CHECK_EQUAL(value ? column : 0, column);
     }
     CHECK(cenote_block_uint(block, 0, 9, &natural) && natural == UINT64_MAX);
 }

@@ -9,7 +9,7 @@
 
 #include "host.h"
 
-enum { IN_FLIGHT_MAX = 64, FAILURES = 2000, PARAMETER_BYTES = 100000 };
+enum { IN_FLIGHT_MAX = 64, FAILURES = 100, PARAMETER_BYTES = 100000 };
 
 int main(int argc, char **argv) {
     CHECK_EQUAL(argc, 2);
