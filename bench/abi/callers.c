@@ -40,12 +40,12 @@ static void fail(const char *what) {
 }
 
 static void fail_with(const cenote_completion *completion) {
-    const uint8_t *text = NULL;
+    const char *text = NULL;
     size_t length = 0;
     if (completion->flags & CENOTE_COMPLETION_ERROR) {
         cenote_error_field(completion->handle, CENOTE_FIELD_MESSAGE, &text, &length);
     }
-    fprintf(stderr, "cenote-bench: status %d: %.*s\n", (int)completion->status, (int)length, (const char *)text);
+    fprintf(stderr, "cenote-bench: status %d: %.*s\n", (int)completion->status, (int)length, text);
     exit(1);
 }
 
@@ -60,7 +60,7 @@ static int32_t next_id(uint64_t *state) {
 static void submit(const struct share *share, uint64_t context, int32_t id, uint64_t tag) {
     cenote_value value = cenote_int(id);
     int32_t status = cenote_query(
-        context, share->pool, (const uint8_t *)share->look_up, strlen(share->look_up), &value, 1, 0, 0, tag);
+        context, share->pool, share->look_up, strlen(share->look_up), &value, 1, 0, 0, tag);
     if (status != CENOTE_OK) {
         fail("a statement was not taken");
     }
@@ -130,7 +130,7 @@ static void load_world(uint64_t pool) {
     if (buffer == NULL || cenote_context_new(NULL, &context) != CENOTE_OK) {
         fail("no context");
     }
-    cenote_query(context, pool, (const uint8_t *)ALL, sizeof ALL - 1, NULL, 0, 0, 0, 0);
+    cenote_query(context, pool, ALL, sizeof ALL - 1, NULL, 0, 0, 0, 0);
     if (cenote_wait(context, WAIT_MS, buffer, BUFFER_BYTES, &count, &more) != CENOTE_OK || count != 1) {
         fail("the table did not come");
     }
@@ -175,7 +175,7 @@ int main(int count, char **arguments) {
     struct share *shares;
     pthread_t *ids;
     struct rusage usage_before, usage_after;
-    cenote_pool_stats stats_before = {.size = sizeof stats_before}, stats_after = {.size = sizeof stats_after};
+    cenote_pool_counters stats_before = {.size = sizeof stats_before}, stats_after = {.size = sizeof stats_after};
     if (count != 5) {
         fail("callers URL CALLERS THREADS SECONDS");
     }
@@ -185,7 +185,7 @@ int main(int count, char **arguments) {
     if (callers == 0 || threads == 0 || callers < threads || !(window > 0)) {
         fail("a number that makes no sense");
     }
-    if (cenote_pool_open(0, (const uint8_t *)arguments[1], strlen(arguments[1]), &pool, &error) != CENOTE_OK) {
+    if (cenote_pool_open(0, arguments[1], strlen(arguments[1]), &pool, &error) != CENOTE_OK) {
         cenote_completion failed = {.status = CENOTE_ERR_ARGUMENT, .flags = CENOTE_COMPLETION_ERROR, .handle = error};
         fail_with(&failed);
     }
@@ -205,7 +205,7 @@ int main(int count, char **arguments) {
         }
     }
     usleep(WARM_UP_MS * 1000);
-    cenote_pool_stats_now(pool, &stats_before);
+    cenote_pool_stats(pool, &stats_before);
     getrusage(RUSAGE_SELF, &usage_before);
     before = answered(shares, threads);
     began = now();
@@ -213,7 +213,7 @@ int main(int count, char **arguments) {
     after = answered(shares, threads);
     seconds = now() - began;
     getrusage(RUSAGE_SELF, &usage_after);
-    cenote_pool_stats_now(pool, &stats_after);
+    cenote_pool_stats(pool, &stats_after);
     atomic_store(&is_over, true);
     for (at = 0; at < threads; at++) {
         pthread_join(ids[at], NULL);

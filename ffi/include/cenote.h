@@ -64,6 +64,16 @@
 #define CENOTE_COMPLETION_SESSION 8
 
 /*
+ In a completion: an HTTP request, in the place of a block.
+ */
+#define CENOTE_COMPLETION_REQUEST 16
+
+/*
+ In a completion: the HTTP server with this tag has ended.
+ */
+#define CENOTE_COMPLETION_ENDED 32
+
+/*
  The least drain buffer: one completion, and a small block.
  */
 #define CENOTE_DRAIN_BYTES_MIN 4096
@@ -157,6 +167,22 @@
  It was sent and there is no answer: it may have happened.
  */
 #define CENOTE_SENT_YES 1
+
+/*
+ The port may be shared with other contexts, and other processes of the same user (`SO_REUSEPORT`): the kernel spreads the
+ connections.
+ */
+#define CENOTE_HTTP_SHARE_PORT 1
+
+/*
+ Requests come with their headers; else without.
+ */
+#define CENOTE_HTTP_HEADERS 2
+
+/*
+ In an answer: the connection is closed behind it.
+ */
+#define CENOTE_ANSWER_CLOSE 1
 
 /*
  The statement may run twice: if its connection is lost after it was sent, it is sent once more on another.
@@ -410,8 +436,8 @@
 #define CENOTE_WAKE_EVENTFD 1
 
 /*
- A function of the host is called, on a thread of ours or in a call of the host that is no leaf. It may call whatever it
- likes, but `cenote_wait` only tells it that it is `CENOTE_ERR_BUSY`.
+ A function of the host is called, on the context's own thread of ours. It may call whatever it likes; only `cenote_wait` is
+ `CENOTE_ERR_BUSY` there.
  */
 #define CENOTE_WAKE_CALLBACK 2
 
@@ -486,6 +512,10 @@ typedef struct cenote_object_counts {
      Errors.
      */
     uint64_t errors;
+    /*
+     HTTP servers.
+     */
+    uint64_t servers;
 } cenote_object_counts;
 
 /*
@@ -525,6 +555,44 @@ typedef struct cenote_error_numbers {
      */
     int32_t batch_index;
 } cenote_error_numbers;
+
+/*
+ How a server is to be. Zeroed but for its size and the address it is as the HTTP core is by itself.
+ */
+typedef struct cenote_http_options {
+    /*
+     The size of this struct.
+     */
+    uint32_t size;
+    /*
+     `CENOTE_HTTP_*`, together.
+     */
+    uint32_t flags;
+    /*
+     Where to listen, `127.0.0.1:8080` for example; port 0 is any that is free.
+     */
+    const char *address;
+    /*
+     Its length in bytes.
+     */
+    size_t address_length;
+    /*
+     A body of more bytes is answered with 413. 0: 1 MiB.
+     */
+    uint64_t body_bytes_max;
+    /*
+     Connections open at once; more wait. 0: 10,000.
+     */
+    uint64_t connections_max;
+    /*
+     A stop waits so long for what is in flight. 0: 8 s.
+     */
+    uint32_t stop_deadline_ms;
+    /*
+     A connection without a request is closed after so long. 0: 75 s.
+     */
+    uint32_t keep_alive_timeout_ms;
+} cenote_http_options;
 
 /*
  A pool's counters. Those that count run from its opening and never go back.
@@ -763,6 +831,91 @@ typedef struct cenote_completion {
 } cenote_completion;
 
 /*
+ An answer of one piece: this, and behind it the content type, the headers (`name: value` and a line feed, for each) and
+ the body, one behind the other.
+ */
+typedef struct cenote_http_response {
+    /*
+     Its length in bytes with all of that, a multiple of 8.
+     */
+    uint64_t length;
+    /*
+     The `request` that is answered.
+     */
+    uint64_t request;
+    /*
+     The status: 200, for example.
+     */
+    uint32_t status;
+    /*
+     `CENOTE_ANSWER_*`, together.
+     */
+    uint32_t flags;
+    /*
+     The length of the content type; 0: there is none.
+     */
+    uint32_t content_type_length;
+    /*
+     The length of the headers.
+     */
+    uint32_t headers_length;
+    /*
+     The length of the body.
+     */
+    uint64_t body_length;
+} cenote_http_response;
+
+/*
+ The front of a request, as a completion brings it. Places are counted from its beginning.
+ */
+typedef struct cenote_http_request {
+    /*
+     What it is answered by.
+     */
+    uint64_t request;
+    /*
+     Where the method begins: `GET`, in capitals as sent.
+     */
+    uint32_t method_at;
+    /*
+     Its length in bytes.
+     */
+    uint32_t method_length;
+    /*
+     Where the path begins, percent-encoded as sent, without the query.
+     */
+    uint32_t path_at;
+    /*
+     Its length in bytes.
+     */
+    uint32_t path_length;
+    /*
+     Where the query begins, without the question mark.
+     */
+    uint32_t query_at;
+    /*
+     Its length in bytes.
+     */
+    uint32_t query_length;
+    /*
+     Where the headers begin: `name: value` and a line feed, for each; none where they were not asked for.
+     */
+    uint32_t headers_at;
+    /*
+     Their length in bytes.
+     */
+    uint32_t headers_length;
+    /*
+     Where the body begins.
+     */
+    uint32_t body_at;
+    /*
+     Its length in bytes.
+     */
+    uint32_t body_length;
+} cenote_http_request;
+
+/*
  A request of one piece: this, and behind it the statements, values, texts and bytes it names. Places are counted from its
  beginning.
  */
@@ -953,6 +1106,87 @@ int32_t cenote_error_field(uint64_t error,
  Any thread, leaf-safe.
  */
 int32_t cenote_error_free(uint64_t error);
+
+/*
+ Listens, and has requests come with the context's completions: with `tag`, `CENOTE_COMPLETION_REQUEST`, and a
+ `cenote_http_request` in the place of a block, to be answered. When the server has ended a last one comes with `CENOTE_COMPLETION_ENDED`.
+
+ On failure `*error` is an error's handle, to be freed, if `error` is not NULL.
+
+ The context's thread. It makes a socket, so it is no leaf.
+
+ # Safety
+
+ `options` is NULL or a struct of `options->size` bytes whose pointers are what they say; the others are NULL or to be
+ written through.
+ */
+int32_t cenote_http_listen(uint64_t context,
+                           const struct cenote_http_options *options,
+                           uint64_t tag,
+                           uint64_t *server,
+                           uint64_t *error);
+
+/*
+ The port that a server has.
+
+ Any thread, leaf-safe.
+
+ # Safety
+
+ `port` is NULL or to be written through.
+ */
+int32_t cenote_http_port(uint64_t server, uint16_t *port);
+
+/*
+ Answers a request. `content_type` and `headers` (`name: value` and a line feed, for each) may be empty.
+ An answer to what was answered already, or whose client is gone, is passed over.
+
+ Any thread, leaf-safe. All is copied.
+
+ # Safety
+
+ The pointers are to be read for their lengths.
+ */
+int32_t cenote_http_answer(uint64_t server,
+                           uint64_t request,
+                           uint32_t status,
+                           uint32_t flags,
+                           const char *content_type,
+                           size_t content_type_length,
+                           const char *headers,
+                           size_t headers_length,
+                           const void *body,
+                           size_t body_length);
+
+/*
+ Answers with answers of one piece, one behind the other; `*answered` says how many were read, and the status what was wrong
+ with the next. One whose request is gone is passed over.
+
+ Any thread, leaf-safe. All is copied.
+
+ # Safety
+
+ `answers` is to be read for `length` bytes; `answered` is NULL or to be written through.
+ */
+int32_t cenote_http_answers(uint64_t server,
+                            const void *answers,
+                            size_t length,
+                            uint32_t *answered);
+
+/*
+ Asks a server to end: connections that wait are accepted, the port is closed, what is in flight is to be answered, and is
+ given the stop's deadline for it. A completion with `CENOTE_COMPLETION_ENDED` says when it has.
+
+ Any thread, leaf-safe.
+ */
+int32_t cenote_http_stop(uint64_t server);
+
+/*
+ Lets go of a server: if it has not ended, it does so at once, and its connections are cut. 0 is none, and is let pass.
+
+ Any thread, leaf-safe.
+ */
+int32_t cenote_http_free(uint64_t server);
 
 /*
  Opens a pool by a URL, `postgres://` or `mysql://` (a keyword string is Postgres'). Nothing is connected yet. Opens with

@@ -357,8 +357,13 @@ impl Context {
         self.owned().pools.remove(&pool);
     }
 
-    pub(crate) fn own_server(&self, server: u64) {
+    pub(crate) fn own_server(&self, server: u64) -> Result<(), i32> {
+        let operations = self.lock();
+        if operations.closed {
+            return Err(CENOTE_ERR_CLOSED);
+        }
         self.owned().servers.insert(server);
+        Ok(())
     }
 
     pub(crate) fn own_session(&self, session: u64) {

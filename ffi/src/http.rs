@@ -7,6 +7,7 @@
 mod exchange;
 mod world;
 
+use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +39,7 @@ pub struct CenoteHttpOptions {
     /// `CENOTE_HTTP_*`, together.
     pub flags: u32,
     /// Where to listen, `127.0.0.1:8080` for example; port 0 is any that is free.
-    pub address: *const u8,
+    pub address: *const c_char,
     /// Its length in bytes.
     pub address_length: usize,
     /// A body of more bytes is answered with 413. 0: 1 MiB.
@@ -163,7 +164,10 @@ pub unsafe extern "C" fn cenote_http_listen(
         let (stop, port) = (server.stop(), server.address().port());
         context.spawn(world::serve(server, Arc::clone(&exchange)));
         let handle = handles::insert(Arc::new(HttpServer { stop, port, exchange }));
-        context.own_server(handle);
+        if let Err(status) = context.own_server(handle) {
+            let _ = handles::remove::<HttpServer>(handle);
+            return Err(status);
+        }
         out.write(handle);
         Ok(())
     })
@@ -224,17 +228,21 @@ pub unsafe extern "C" fn cenote_http_answer(
     request: u64,
     status: u32,
     flags: u32,
-    content_type: *const u8,
+    content_type: *const c_char,
     content_type_length: usize,
-    headers: *const u8,
+    headers: *const c_char,
     headers_length: usize,
-    body: *const u8,
+    body: *const c_void,
     body_length: usize,
 ) -> i32 {
     leaf("cenote_http_answer", || {
         // SAFETY: by the caller's word.
         let (content_type, headers, body) = unsafe {
-            (bytes(content_type, content_type_length)?, bytes(headers, headers_length)?, bytes(body, body_length)?)
+            (
+                bytes(content_type.cast(), content_type_length)?,
+                bytes(headers.cast(), headers_length)?,
+                bytes(body.cast(), body_length)?,
+            )
         };
         let server = handles::get::<HttpServer>(server)?;
         let response = response(status, flags, content_type, headers, body)?;
@@ -255,13 +263,13 @@ pub unsafe extern "C" fn cenote_http_answer(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cenote_http_answers(
     server: u64,
-    answers: *const u8,
+    answers: *const c_void,
     length: usize,
     answered: *mut u32,
 ) -> i32 {
     leaf("cenote_http_answers", || {
         // SAFETY: by the caller's word.
-        let (rest, answered) = unsafe { (bytes(answers, length)?, Out::new(answered)?) };
+        let (rest, answered) = unsafe { (bytes(answers.cast(), length)?, Out::new(answered)?) };
         answered.write(0);
         let server = handles::get::<HttpServer>(server)?;
         let read = answer_all(&server, rest, &answered);

@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use cenote::block::{CenoteBlock, CenoteColumn};
 use cenote::delivery::{CenoteCompletion, CenoteContextOptions, CenoteCounts};
 use cenote::error::CenoteErrorInfo;
+use cenote::http::{CenoteHttpAnswer, CenoteHttpOptions, CenoteHttpRequest};
 use cenote::pool::CenotePoolStats;
 use cenote::request::{CenoteRequest, CenoteStatement};
 use cenote::value::CenoteValue;
@@ -122,7 +123,17 @@ fn structs_are_laid_out_as_in_rust() {
     layout!(lines, CenoteContextOptions as "cenote_context_options" {
         size, wake, function, data, dart_api, dart_port, operations_max
     });
-    layout!(lines, CenoteCounts as "cenote_object_counts" { size, reserved, contexts, pools, sessions, blocks, errors });
+    layout!(lines, CenoteCounts as "cenote_object_counts" { size, reserved, contexts, pools, sessions, blocks, errors, servers });
+    layout!(lines, CenoteHttpAnswer as "cenote_http_response" {
+        length, request, status, flags, content_type_length, headers_length, body_length
+    });
+    layout!(lines, CenoteHttpOptions as "cenote_http_options" {
+        size, flags, address, address_length, body_bytes_max, connections_max, stop_deadline_ms, keep_alive_timeout_ms
+    });
+    layout!(lines, CenoteHttpRequest as "cenote_http_request" {
+        request, method_at, method_length, path_at, path_length, query_at, query_length, headers_at, headers_length,
+        body_at, body_length
+    });
     layout!(lines, CenoteErrorInfo as "cenote_error_numbers" {
         size, status, number, sent, position, internal_position, line, batch_index
     });

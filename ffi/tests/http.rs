@@ -29,7 +29,7 @@ fn a_request_is_answered_by_the_host() {
     let options = CenoteHttpOptions {
         size: size_of::<CenoteHttpOptions>() as u32,
         flags: CENOTE_HTTP_HEADERS,
-        address: address.as_ptr(),
+        address: address.as_ptr().cast(),
         address_length: address.len(),
         body_bytes_max: 0,
         connections_max: 0,
@@ -73,11 +73,11 @@ fn a_request_is_answered_by_the_host() {
             request.request,
             201,
             0,
-            kind.as_ptr(),
+            kind.as_ptr().cast(),
             kind.len(),
-            headers.as_ptr(),
+            headers.as_ptr().cast(),
             headers.len(),
-            body.as_ptr(),
+            body.as_ptr().cast(),
             body.len(),
         )
     };

@@ -11,6 +11,9 @@ use cenote::delivery::{
     cenote_context_operations, cenote_context_sleep, cenote_counts, cenote_drain, cenote_wait,
 };
 use cenote::error::{cenote_error_field, cenote_error_free, cenote_error_info};
+use cenote::http::{
+    cenote_http_answer, cenote_http_answers, cenote_http_free, cenote_http_listen, cenote_http_port, cenote_http_stop,
+};
 use cenote::injection;
 use cenote::pool::{cenote_pool_close, cenote_pool_free, cenote_pool_open, cenote_pool_stats};
 use cenote::request::{cenote_abandon, cenote_batch, cenote_query, cenote_submit};
@@ -47,6 +50,12 @@ const ENTRIES: &[(&str, Call)] = &[
     ("cenote_commit", || cenote_commit(0, 0, 0)),
     ("cenote_rollback", || cenote_rollback(0, 0, 0)),
     ("cenote_cancel", || cenote_cancel(0, 0, 0)),
+    ("cenote_http_listen", || unsafe { cenote_http_listen(0, null(), 0, null_mut(), null_mut()) }),
+    ("cenote_http_port", || unsafe { cenote_http_port(0, null_mut()) }),
+    ("cenote_http_answer", || unsafe { cenote_http_answer(0, 0, 0, 0, null(), 0, null(), 0, null(), 0) }),
+    ("cenote_http_answers", || unsafe { cenote_http_answers(0, null(), 0, null_mut()) }),
+    ("cenote_http_stop", || cenote_http_stop(0)),
+    ("cenote_http_free", || cenote_http_free(0)),
     ("cenote_session_free", || cenote_session_free(0)),
 ];
 
@@ -54,10 +63,10 @@ const ENTRIES: &[(&str, Call)] = &[
 const WITHOUT_WORK: [&str; 4] =
     ["cenote_abi_version", "cenote_version", "cenote_block_finalize", "cenote_context_finalize"];
 
-fn counts() -> [u64; 5] {
+fn counts() -> [u64; 6] {
     let mut counts = CenoteCounts { size: size_of::<CenoteCounts>() as u32, ..CenoteCounts::default() };
     assert_eq!(unsafe { cenote_counts(&mut counts) }, CENOTE_OK);
-    [counts.contexts, counts.pools, counts.sessions, counts.blocks, counts.errors]
+    [counts.contexts, counts.pools, counts.sessions, counts.blocks, counts.errors, counts.servers]
 }
 
 /// Waits for one completion, and frees what it has brought.
@@ -96,7 +105,7 @@ fn a_panic_in_every_entry_is_a_status_and_the_pool_goes_on() {
         assert_eq!(counts(), before, "{name}");
     }
     assert_eq!(cenote_context_free(context), CENOTE_OK);
-    assert_eq!(counts(), [0; 5]);
+    assert_eq!(counts(), [0; 6]);
 }
 
 #[test]

@@ -4,6 +4,8 @@
 
 static uint64_t context, pool, target, error, freed, tag = 1;
 static uint64_t outs[64][64];
+static const cenote_http_options listening = {
+    .size = sizeof listening, .address = "127.0.0.1:0", .address_length = 11};
 
 /* Room for whatever a call writes, or reads: nothing. Structs that say their size say that of the largest. */
 static void *out(void) {
@@ -21,6 +23,7 @@ static void sweep(void) {
             cenote_context_free(made);
             cenote_pool_free(made);
             cenote_error_free(made);
+            cenote_http_free(made);
         }
     }
 }

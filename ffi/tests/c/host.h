@@ -111,6 +111,7 @@ static inline void nothing_is_left(void) {
     CHECK_EQUAL(counts.sessions, 0);
     CHECK_EQUAL(counts.blocks, 0);
     CHECK_EQUAL(counts.errors, 0);
+    CHECK_EQUAL(counts.servers, 0);
 }
 
 static inline int is_mysql(const char *url) {

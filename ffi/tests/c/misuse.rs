@@ -45,14 +45,14 @@ fn functions() -> Vec<Function> {
 }
 
 /// Names of parameters that are handles.
-const HANDLES: [&str; 7] = ["context", "pool", "session", "transaction", "block", "error", "target"];
+const HANDLES: [&str; 8] = ["server", "context", "pool", "session", "transaction", "block", "error", "target"];
 
 /// Calls that are good with nothing: there is nothing to be freed, or nothing is asked for.
 fn may_be_nothing(function: &Function, parameter: &str) -> bool {
     function.name.ends_with("_free")
         || matches!(
             (function.name.as_str(), parameter),
-            ("cenote_version", _) | ("cenote_context_new", "options") | ("cenote_pool_open", "error" | "context")
+            ("cenote_version", _) | ("cenote_http_listen", "error")  | ("cenote_context_new", "options") | ("cenote_pool_open", "error" | "context")
         )
 }
 
@@ -69,6 +69,7 @@ fn good(kind: &str, name: &str) -> String {
         "url_length" => "15",
         "capacity" => "sizeof buffer",
         "buffer" => "buffer",
+        "options" if kind.contains("http") => "&listening",
         "value_count" | "statement_count" => "1",
         "tag" => "tag++",
         // Those that are made by the library are of its making; what comes out goes elsewhere.
