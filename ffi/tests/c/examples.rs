@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use super::program::{Built, build, command, run};
+use super::program::{Built, build, command, root, run, said};
 
 #[test]
 fn the_blocking_example_prints_its_rows() {
@@ -27,6 +27,19 @@ fn the_blocking_example_says_what_went_wrong() {
 fn the_event_loop_example_asks_ten_thousand_times() {
     let printed = run("examples/event_loop.c", &[&cenote_tests::postgres_url()]);
     assert_eq!(printed, "10000 answers, 0 failed, sum 50005000\n");
+}
+
+#[test]
+fn the_readmes_program_works_when_pasted() {
+    let readme = std::fs::read_to_string(root().join("../README.md")).expect("the README is there");
+    let program = readme.split("```c\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a program in C");
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme.c");
+    if std::fs::read_to_string(&path).ok().as_deref() != Some(program) {
+        std::fs::write(&path, program).expect("a source can be written");
+    }
+    let mut command = command(path.to_str().expect("a path of text"), Built::Sanitized, &[]);
+    let output = command.env("POSTGRES_URL", cenote_tests::postgres_url()).output().expect("it starts");
+    assert_eq!(said("README.md", output), "42\n");
 }
 
 #[test]

@@ -52,7 +52,10 @@ fn may_be_nothing(function: &Function, parameter: &str) -> bool {
     function.name.ends_with("_free")
         || matches!(
             (function.name.as_str(), parameter),
-            ("cenote_version", _) | ("cenote_http_listen", "error")  | ("cenote_context_new", "options") | ("cenote_pool_open", "error" | "context")
+            ("cenote_version", _)
+                | ("cenote_http_listen", "error")
+                | ("cenote_context_new", "options")
+                | ("cenote_pool_open", "error" | "context")
         )
 }
 
