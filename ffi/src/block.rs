@@ -30,6 +30,10 @@ pub const CENOTE_FIELD_NULL: u32 = 0x8000_0000;
 pub const CENOTE_COLUMN_UNSIGNED: u32 = 1;
 /// In a column: bytes, not text (MySQL).
 pub const CENOTE_COLUMN_BYTES: u32 = 2;
+/// In a column: a type of the database's own whose values are text (Postgres: an enum, citext), or an array of such.
+pub const CENOTE_COLUMN_TEXT: u32 = 4;
+/// In a column: an array (Postgres).
+pub const CENOTE_COLUMN_ARRAY: u32 = 8;
 
 /// The front of a block.
 #[repr(C)]

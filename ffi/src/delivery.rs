@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use cenote_mysql::value::Format;
 use cenote_mysql::{Column as MySqlColumn, ColumnType, RawResult as MySqlResult};
 use cenote_postgres::{BatchResult, RawResult as PostgresResult};
+use postgres_types::{Kind, Type};
 
 use crate::block::{
-    self, CENOTE_BLOCK_MYSQL, CENOTE_BLOCK_TEXT, CENOTE_COLUMN_BYTES, CENOTE_COLUMN_UNSIGNED, ColumnFront, Front,
-    TooLarge, Writer,
+    self, CENOTE_BLOCK_MYSQL, CENOTE_BLOCK_TEXT, CENOTE_COLUMN_ARRAY, CENOTE_COLUMN_BYTES, CENOTE_COLUMN_TEXT,
+    CENOTE_COLUMN_UNSIGNED, ColumnFront, Front, TooLarge, Writer,
 };
 use crate::context::{Completion, Context, OPERATIONS_MAX};
 use crate::error::{ErrorObject, write_sized};
@@ -170,10 +171,14 @@ pub extern "C" fn cenote_context_free(context: u64) -> i32 {
     })
 }
 
-/// The same, as a finaliser of Dart's, whose token is a pointer: the handle's number.
+/// The same, as a finaliser of Dart's, whose token is a pointer: the handle's number. A leaf: a finaliser may run while the VM
+/// collects, when nothing may be posted from its thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn cenote_context_finalize(context: *mut c_void) {
-    cenote_context_free(context.addr() as u64);
+    leaf("cenote_context_finalize", || {
+        handles::remove::<Context>(context.addr() as u64)?.close();
+        Ok(())
+    });
 }
 
 /// Takes what has ended: completions from the buffer's beginning on, `*count` of them, and blocks behind them where they are
@@ -389,15 +394,28 @@ impl CenoteCompletion {
 
 fn append_postgres(writer: &mut Writer, result: &PostgresResult) -> Result<(), TooLarge> {
     let front = Front { rows: result.len(), rows_affected: result.rows_affected(), ..Front::default() };
-    let columns = result.columns().iter().map(|column| ColumnFront {
-        name: column.name(),
-        type_code: column.type_().oid(),
-        flags: 0,
-    });
+    let columns = result.columns().iter().map(|column| postgres_column(column.name(), column.type_()));
     writer.append(&front, columns, result.reply_bytes(), |fields| {
         // It was checked when it came.
         let _ = result.visit_fields(|field| fields.push(field));
     })
+}
+
+fn postgres_column<'c>(name: &'c str, ty: &Type) -> ColumnFront<'c> {
+    let flags = match ty.kind() {
+        Kind::Array(member) => CENOTE_COLUMN_ARRAY | text_flag(member),
+        _ => text_flag(ty),
+    };
+    ColumnFront { name, type_code: ty.oid(), flags }
+}
+
+fn text_flag(ty: &Type) -> u32 {
+    match ty.kind() {
+        Kind::Enum(_) => CENOTE_COLUMN_TEXT,
+        Kind::Simple if ty.name() == "citext" => CENOTE_COLUMN_TEXT,
+        Kind::Domain(base) => text_flag(base),
+        _ => 0,
+    }
 }
 
 fn append_batch_result(writer: &mut Writer, result: Option<&BatchResult>) -> Result<(), TooLarge> {
@@ -405,7 +423,7 @@ fn append_batch_result(writer: &mut Writer, result: Option<&BatchResult>) -> Res
     let rows = result.rows();
     let front = Front { rows: rows.len(), rows_affected: result.rows_affected(), ..Front::default() };
     let columns = rows.first().map(|row| row.columns()).unwrap_or_default().iter();
-    let columns = columns.map(|column| ColumnFront { name: column.name(), type_code: column.type_().oid(), flags: 0 });
+    let columns = columns.map(|column| postgres_column(column.name(), column.type_()));
     writer.append(&front, columns, 0, |fields| {
         for row in rows {
             for number in 0..row.len() {

@@ -1,6 +1,6 @@
 //! Pools: opened by a URL, counted, and shared by the whole process whichever context opened them.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -145,6 +145,12 @@ pub extern "C" fn cenote_pool_free(pool: u64) -> i32 {
         0 => Ok(()),
         pool => OpenPool::take(pool).map(drop),
     })
+}
+
+/// The same, as a finaliser of Dart's, whose token is a pointer: the handle's number.
+#[unsafe(no_mangle)]
+pub extern "C" fn cenote_pool_finalize(pool: *mut c_void) {
+    cenote_pool_free(pool.addr() as u64);
 }
 
 /// A pool's counters. Those that count run from its opening and never go back.

@@ -3,6 +3,7 @@
 //! A handle of one may be used by many operations at once, and ended by one: what was submitted before the end runs before
 //! it, what comes later is told that it is closed.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use cenote_mysql as mysql;
@@ -210,14 +211,23 @@ pub extern "C" fn cenote_cancel(context: u64, session: u64, tag: u64) -> i32 {
 pub extern "C" fn cenote_session_free(session: u64) -> i32 {
     entry("cenote_session_free", || match session {
         0 => Ok(()),
-        handle => {
-            let session = handles::remove::<Session>(handle)?;
-            if let Ok(owner) = handles::get::<Context>(session.owner) {
-                owner.disown_session(handle);
-            }
-            Ok(())
-        }
+        session => free(session),
     })
+}
+
+/// The same, as a finaliser of Dart's, whose token is a pointer: the handle's number. A leaf: a finaliser may run while the VM
+/// collects, when nothing may be posted from its thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn cenote_session_finalize(session: *mut c_void) {
+    leaf("cenote_session_finalize", || free(session.addr() as u64));
+}
+
+fn free(handle: u64) -> Entry {
+    let session = handles::remove::<Session>(handle)?;
+    if let Ok(owner) = handles::get::<Context>(session.owner) {
+        owner.disown_session(handle);
+    }
+    Ok(())
 }
 
 fn postgres_options(isolation: i32, flags: u32) -> Result<postgres::TransactionOptions, i32> {
