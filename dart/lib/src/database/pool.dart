@@ -178,8 +178,9 @@ final class Pool extends Executor {
     }
   }
 
-  /// Closes this open of the pool; others, of this isolate or another, are not touched. Whoever is last lets what is in flight
-  /// finish, for at most [deadline]. Harmless when it was closed already.
+  /// Closes this open of the pool; others, of this isolate or another, are not touched. What is in flight finishes; whoever is
+  /// last waits for that, for at most [deadline]. What still waits for a connection fails with a [ClosedException]. Harmless when
+  /// it was closed already.
   Future<void> close({Duration deadline = const Duration(seconds: 5)}) {
     final handle = _handle;
     if (handle == 0) return Future.value();
