@@ -2,7 +2,7 @@
 # Servers that are up already are used when their addresses are given: POSTGRES_URL=... MYSQL_URL=... make test
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test install loom soak bench servers down
+.PHONY: help demo demo-dart test test-dart install loom soak bench servers down
 
 with_addresses = addresses=$$(scripts/servers env) && eval "$$addresses" &&
 
@@ -18,7 +18,7 @@ plaintext_on_loopback = case "$$POSTGRES_URL" in \
 	esac;
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 demo: ## the demo server in the foreground, on port 8080 or $PORT
 	@test -n "$$DATABASE_URL" || scripts/servers up postgres mysql
@@ -32,6 +32,7 @@ test: ## every test, on real servers
 	else \
 		cargo test --workspace --no-fail-fast; \
 	fi && cargo test -p cenote-ffi --features inject-panics --test panics
+	@$(MAKE) --no-print-directory test-dart
 
 # What is installed is built here, unless it is said where it is.
 PREFIX ?= /usr/local
@@ -49,6 +50,16 @@ install: ## the C library, its headers and cenote.pc; PREFIX=/usr/local
 	ln -sf "libcenote.so.$$abi" "$(DESTDIR)$(PREFIX)/lib/libcenote.so" && \
 	sed -e "s|@PREFIX@|$(PREFIX)|" -e "s|@VERSION@|$$version|" ffi/cenote.pc.in \
 		> "$(DESTDIR)$(PREFIX)/lib/pkgconfig/cenote.pc"
+
+# As a script, and compiled: what a compiled program may do differs.
+test-dart: ## the Dart package's tests alone; FILTER="case 17"
+	scripts/servers up
+	cargo build -p cenote-ffi
+	@mkdir -p target/dart
+	cd dart && ../scripts/dart pub get --offline >/dev/null && ../scripts/dart compile exe -o ../target/dart/tests test/run.dart
+	@$(with_addresses) export CENOTE_LIBRARY="$(CURDIR)/target/debug/libcenote.so" && cd dart && \
+		../scripts/dart run test/run.dart $(if $(FILTER),"$(FILTER)") && \
+		../scripts/dart --exec "$(CURDIR)/target/dart/tests" $(if $(FILTER),"$(FILTER)")
 
 SECONDS ?= 60
 
