@@ -13,5 +13,6 @@ export 'src/column.dart' show Column;
 export 'src/database.dart'
     show Cenote, CenoteCounts, Executor, Isolation, Lease, Pool, PoolStats, Statement, Transaction;
 export 'src/exceptions.dart';
+export 'src/http.dart' show Handler, Request, Response, Server;
 export 'src/result.dart' show Result, Row;
 export 'src/values.dart';

@@ -18,6 +18,7 @@ import 'dart:typed_data';
 import '../cancel_token.dart';
 import '../exceptions.dart';
 import 'errors.dart';
+import 'http.dart';
 import 'library.dart';
 import 'operation.dart';
 import 'request.dart';
@@ -32,6 +33,10 @@ const _bufferBytesMin = 4096;
 
 /// Behind the buffer: what the library writes besides.
 const _scratchBytes = 64;
+
+/// How long a turn of an isolate that serves HTTP waits for what is under way: so long nobody else of the isolate is served,
+/// and so seldom another thread has to be woken.
+const _waitMs = 1;
 
 /// The longest time a statement may be given: what the library takes.
 const _timeoutMsMax = 0xffffffff;
@@ -73,6 +78,13 @@ final class Context implements Finalizable {
   late final int _handle;
   bool _flushes = false;
 
+  /// Servers by their tags, which are negative: those of operations are not.
+  final Map<int, HttpHost> _servers = {};
+  int _lastServer = 0;
+
+  /// A turn of our own is under way, as a message to ourselves.
+  bool _turns = false;
+
   /// How many operations are under way.
   int get operations => _slots.taken;
 
@@ -113,6 +125,78 @@ final class Context implements Finalizable {
     }
   }
 
+  /// Has a server listen; its handle.
+  int listen(
+    HttpHost host,
+    String address, {
+    required int flags,
+    required int bodyBytesMax,
+    required int connectionsMax,
+    required Duration stopDeadline,
+    required Duration keepAliveTimeout,
+  }) {
+    final bytes = utf8.encode(address);
+    final options = library.allocate(sizeOf<HttpOptions>() + bytes.length);
+    try {
+      final text = Pointer<Uint8>.fromAddress(options.address + sizeOf<HttpOptions>());
+      text.asTypedList(bytes.length).setAll(0, bytes);
+      options.cast<HttpOptions>().ref
+        ..size = sizeOf<HttpOptions>()
+        ..flags = flags
+        ..address = text
+        ..addressLength = bytes.length
+        ..bodyBytesMax = bodyBytesMax
+        ..connectionsMax = connectionsMax
+        ..stopDeadlineMs = _milliseconds(stopDeadline)
+        ..keepAliveTimeoutMs = _milliseconds(keepAliveTimeout);
+      final tag = _lastServer - 1;
+      _error.value = 0;
+      final status = library.httpListen(_handle, options.cast(), tag, _number, _error);
+      if (status != statusOk) throw _error.value == 0 ? refusal(status) : takeError(library, _error.value);
+      _lastServer = tag;
+      _servers[tag] = host;
+      _port.keepIsolateAlive = true;
+      return _number.value;
+    } finally {
+      library.free(options);
+    }
+  }
+
+  /// The port of a server.
+  int portOf(int server) {
+    final status = library.httpPort(server, _number.cast());
+    if (status != statusOk) throw refusal(status);
+    return _number.cast<Uint16>().value;
+  }
+
+  /// Asks a server to end.
+  void stop(int server) => library.httpStop(server);
+
+  /// Lets go of one that has ended.
+  void forget(int server) => library.httpFree(server);
+
+  /// Hands answers over.
+  void handOver(int server, AnswerWriter answers) {
+    var place = 0;
+    while (place < answers.length) {
+      final rest = answers.length - place;
+      final status = library.httpAnswers(server, Pointer.fromAddress(answers.pointer.address + place), rest, _count);
+      if (status == statusOk || status == statusHandle) return;
+      for (var read = _count.value; read > 0; read--) {
+        place += answers.data.getUint64(place, Endian.host);
+      }
+      // The next cannot be sent as it is (a header that is none, for instance): its client is told.
+      final request = answers.data.getUint64(place + 8, Endian.host);
+      library.httpAnswer(server, request, 500, 0, nullptr, 0, nullptr, 0, nullptr, 0);
+      place += answers.data.getUint64(place, Endian.host);
+    }
+  }
+
+  /// Answers wait to be handed over.
+  void answered() {
+    if (!_turns) _flushSoon();
+  }
+
   /// Runs statements: one, or a batch.
   Future<T> run<T>(
     int target,
@@ -143,10 +227,7 @@ final class Context implements Finalizable {
       operation.fail(error);
       return operation.future;
     }
-    if (!_flushes) {
-      _flushes = true;
-      scheduleMicrotask(_flushLater);
-    }
+    _flushSoon();
     if (isBatch) _limit(operation, timeout);
     if (token != null) _listen(operation, token, onCancel);
     return operation.future;
@@ -180,7 +261,7 @@ final class Context implements Finalizable {
     var place = 0;
     while (place < _writer.length) {
       final rest = _writer.length - place;
-      final status = library.submit(_handle, Pointer.fromAddress(_writer.memory.address + place), rest, _count);
+      final status = library.submit(_handle, Pointer.fromAddress(_writer.pointer.address + place), rest, _count);
       if (status == statusOk) break;
       for (var submitted = _count.value; submitted > 0; submitted--) {
         place += _writer.lengthAt(place);
@@ -193,9 +274,22 @@ final class Context implements Finalizable {
     _writer.clear();
   }
 
+  void _flushSoon() {
+    if (_flushes) return;
+    _flushes = true;
+    scheduleMicrotask(_flushLater);
+  }
+
   void _flushLater() {
     _flushes = false;
     flush();
+    if (!_turns) _flushServers();
+  }
+
+  void _flushServers() {
+    for (final server in _servers.values) {
+      server.flush();
+    }
   }
 
   void _begin(Operation<Object?> operation) {
@@ -206,7 +300,7 @@ final class Context implements Finalizable {
   Operation<Object?>? _end(int tag) {
     final operation = _slots.remove(tag);
     if (operation == null) return null;
-    if (_slots.taken == 0) _port.keepIsolateAlive = false;
+    if (_slots.taken == 0 && _servers.isEmpty) _port.keepIsolateAlive = false;
     operation.settle();
     return operation;
   }
@@ -247,8 +341,28 @@ final class Context implements Finalizable {
     return ((timeout.inMicroseconds + 999) ~/ 1000).clamp(1, _timeoutMsMax);
   }
 
+  /// A message: of the library, that there is something (an integer), or our own, for another turn.
+  void _turn(Object? message) {
+    if (message == null) {
+      _turns = false;
+    } else if (_turns) {
+      // It will be seen in the turn that comes.
+      return;
+    }
+    if (_servers.isEmpty) {
+      _drain();
+    } else {
+      _serve();
+    }
+  }
+
+  void _turnAgain() {
+    _turns = true;
+    _port.sendPort.send(null);
+  }
+
   /// One turn: drains, and lets others have theirs.
-  void _turn(Object? _) {
+  void _drain() {
     var left = _turnMax;
     while (true) {
       final capacity = (left * completionBytes).clamp(_bufferBytesMin, _bufferBytes);
@@ -258,20 +372,44 @@ final class Context implements Finalizable {
         return;
       }
       final count = _count.value;
-      final more = _more.value != 0;
-      for (var number = 0; number < count; number++) {
-        _complete(number * completionBytes);
-      }
-      if (!more) return;
+      _completeAll(count);
+      if (_more.value == 0) return;
       left -= count;
       if (left * completionBytes < _bufferBytesMin) break;
     }
-    _port.sendPort.send(null);
+    _turnAgain();
+  }
+
+  /// One turn of an isolate that serves HTTP: on this thread answers are written, requests read, queries sent and their
+  /// answers collected. While there is nothing to do a thread of the library watches, and this one sleeps.
+  void _serve() {
+    flush();
+    _flushServers();
+    final status = library.wait(_handle, _slots.taken > 0 ? _waitMs : 0, _buffer, _bufferBytes, _count, _more);
+    if (status != statusOk) {
+      _failed(status);
+      return;
+    }
+    final count = _count.value;
+    _completeAll(count);
+    if (count > 0 || _slots.taken > 0 || _flushes) {
+      _turnAgain();
+    } else {
+      library.contextSleep(_handle);
+    }
+  }
+
+  void _completeAll(int count) {
+    final more = _more.value;
+    for (var number = 0; number < count; number++) {
+      _complete(number * completionBytes);
+    }
+    _more.value = more;
   }
 
   void _failed(int status) {
     if (status == statusBusy) {
-      _port.sendPort.send(null);
+      _turnAgain();
       return;
     }
     for (final tag in _slots.tags) {
@@ -280,11 +418,16 @@ final class Context implements Finalizable {
   }
 
   void _complete(int at) {
-    final operation = _end(_data.getInt64(at, Endian.host));
+    final tag = _data.getInt64(at, Endian.host);
     final flags = _data.getUint32(at + 12, Endian.host);
     final value = _data.getUint64(at + 16, Endian.host);
     final length = _data.getUint64(at + 24, Endian.host);
     final handle = _data.getUint64(at + 32, Endian.host);
+    if (tag < 0) {
+      _pass(tag, flags, value, length, handle);
+      return;
+    }
+    final operation = _end(tag);
     if (flags & completionError != 0) {
       final error = takeError(library, handle);
       operation?.fail(error);
@@ -299,9 +442,8 @@ final class Context implements Finalizable {
     if (flags & completionInline != 0) {
       _reply.block = Uint8List(length)..setRange(0, length, _bytes, value);
     } else if (flags & completionBlock != 0) {
-      _reply.block = Pointer<Uint8>.fromAddress(
-        value,
-      ).asTypedList(length, finalizer: library.blockFinalizer, token: Pointer.fromAddress(handle));
+      _reply.block = Pointer<Uint8>.fromAddress(value)
+          .asTypedList(length, finalizer: library.blockFinalizer, token: Pointer.fromAddress(handle));
     } else {
       _reply.block = null;
     }
@@ -310,5 +452,21 @@ final class Context implements Finalizable {
       ..handle = handle;
     operation.complete(_reply);
     _reply.block = null;
+  }
+
+  /// Passes a server what is its own.
+  void _pass(int tag, int flags, int value, int length, int handle) {
+    final server = _servers[tag];
+    if (flags & completionEnded != 0) {
+      _servers.remove(tag);
+      if (_servers.isEmpty && _slots.taken == 0) _port.keepIsolateAlive = false;
+      server?.ended(flags & completionError != 0 ? takeError(library, handle) : null);
+    } else if (flags & completionInline != 0) {
+      server?.request(_bytes, _data, value);
+    } else {
+      final bytes = Pointer<Uint8>.fromAddress(value).asTypedList(length);
+      server?.request(bytes, ByteData.sublistView(bytes), 0);
+      library.blockFree(handle);
+    }
   }
 }

@@ -10,6 +10,7 @@ import 'dart:io' show File, Platform;
 import 'dart:isolate' show Isolate;
 
 import '../exceptions.dart';
+import 'http.dart';
 import 'structs.dart';
 
 /// The library, as one isolate has it.
@@ -73,6 +74,43 @@ final class Library {
             'cenote_error_info',
             isLeaf: true,
           ),
+      httpAnswer = library
+          .lookupFunction<
+            Int32 Function(
+              Uint64,
+              Uint64,
+              Uint32,
+              Uint32,
+              Pointer<Uint8>,
+              Size,
+              Pointer<Uint8>,
+              Size,
+              Pointer<Uint8>,
+              Size,
+            ),
+            int Function(int, int, int, int, Pointer<Uint8>, int, Pointer<Uint8>, int, Pointer<Uint8>, int)
+          >('cenote_http_answer', isLeaf: true),
+      httpAnswers = library
+          .lookupFunction<
+            Int32 Function(Uint64, Pointer<Uint8>, Size, Pointer<Uint32>),
+            int Function(int, Pointer<Uint8>, int, Pointer<Uint32>)
+          >('cenote_http_answers', isLeaf: true),
+      httpFree = library.lookupFunction<Int32 Function(Uint64), int Function(int)>('cenote_http_free', isLeaf: true),
+      httpListen = library
+          .lookupFunction<
+            Int32 Function(Uint64, Pointer<HttpOptions>, Int64, Pointer<Uint64>, Pointer<Uint64>),
+            int Function(int, Pointer<HttpOptions>, int, Pointer<Uint64>, Pointer<Uint64>)
+          >('cenote_http_listen'),
+      httpPort = library.lookupFunction<Int32 Function(Uint64, Pointer<Uint16>), int Function(int, Pointer<Uint16>)>(
+        'cenote_http_port',
+        isLeaf: true,
+      ),
+      httpStop = library.lookupFunction<Int32 Function(Uint64), int Function(int)>('cenote_http_stop', isLeaf: true),
+      wait = library
+          .lookupFunction<
+            Int32 Function(Uint64, Uint32, Pointer<Uint8>, Size, Pointer<Uint32>, Pointer<Int32>),
+            int Function(int, int, Pointer<Uint8>, int, Pointer<Uint32>, Pointer<Int32>)
+          >('cenote_wait'),
       lease = library.lookupFunction<Int32 Function(Uint64, Uint64, Uint64), int Function(int, int, int)>(
         'cenote_lease',
         isLeaf: true,
@@ -215,6 +253,25 @@ final class Library {
   final int Function(int error, int field, Pointer<Pointer<Uint8>> text, Pointer<Size> length) errorField;
   final int Function(int error) errorFree;
   final int Function(int error, Pointer<ErrorInfo> info) errorInfo;
+  final int Function(
+    int server,
+    int request,
+    int status,
+    int flags,
+    Pointer<Uint8> contentType,
+    int contentTypeLength,
+    Pointer<Uint8> headers,
+    int headersLength,
+    Pointer<Uint8> body,
+    int bodyLength,
+  )
+  httpAnswer;
+  final int Function(int server, Pointer<Uint8> answers, int length, Pointer<Uint32> answered) httpAnswers;
+  final int Function(int server) httpFree;
+  final int Function(int context, Pointer<HttpOptions> options, int tag, Pointer<Uint64> server, Pointer<Uint64> error)
+  httpListen;
+  final int Function(int server, Pointer<Uint16> port) httpPort;
+  final int Function(int server) httpStop;
   final int Function(int context, int pool, int tag) lease;
   final int Function(int context, int pool, int deadlineMs, int tag) poolClose;
   final int Function(int context, Pointer<Uint8> url, int length, Pointer<Uint64> pool, Pointer<Uint64> error) poolOpen;
@@ -223,6 +280,15 @@ final class Library {
   final int Function(int session) sessionFree;
   final int Function(int context, Pointer<Uint8> requests, int length, Pointer<Uint32> submitted) submit;
   final int Function(Pointer<Pointer<Uint8>> text, Pointer<Size> length) version;
+  final int Function(
+    int context,
+    int timeoutMs,
+    Pointer<Uint8> buffer,
+    int capacity,
+    Pointer<Uint32> count,
+    Pointer<Int32> more,
+  )
+  wait;
 
   /// Memory of the C heap.
   Pointer<Uint8> allocate(int bytes) {

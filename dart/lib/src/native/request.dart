@@ -7,21 +7,16 @@
 // Nothing here is exported.
 // ignore_for_file: public_member_api_docs
 
-import 'dart:convert' show jsonEncode, utf8;
-import 'dart:ffi';
+import 'dart:convert' show jsonEncode;
 import 'dart:typed_data';
 
 import '../exceptions.dart';
 import '../values.dart';
-import 'library.dart';
+import 'memory.dart';
 
 const _requestBytes = 48;
 const _statementBytes = 32;
 const _valueBytes = 32;
-
-/// What the memory begins with, and shrinks to.
-const _bytesMin = 16 * 1024;
-const _bytesKept = 1024 * 1024;
 
 /// Lists within lists, as many as the library takes.
 const _listDepthMax = 6;
@@ -42,33 +37,15 @@ const _decimal = 14;
 const _list = 15;
 
 /// Requests that wait to be submitted.
-final class RequestWriter implements Finalizable {
-  RequestWriter(this._library) {
-    _grow(_bytesMin);
-  }
-
-  final Library _library;
-  Pointer<Uint8> _memory = nullptr;
-  late Uint8List _bytes;
-  late ByteData _data;
-  int _length = 0;
+final class RequestWriter extends Memory {
+  RequestWriter(super.library);
 
   /// Where the request that is being written begins.
   int _begin = 0;
 
-  bool get isEmpty => _length == 0;
-  int get length => _length;
-  Pointer<Uint8> get memory => _memory;
-
   /// The length and the tag of the request at this place.
-  int lengthAt(int place) => _data.getUint64(place, Endian.host);
-  int tagAt(int place) => _data.getUint64(place + 8, Endian.host);
-
-  /// Forgets them all.
-  void clear() {
-    _length = 0;
-    if (_bytes.length > _bytesKept) _grow(_bytesMin);
-  }
+  int lengthAt(int place) => data.getUint64(place, Endian.host);
+  int tagAt(int place) => data.getUint64(place + 8, Endian.host);
 
   /// Writes a request behind the others; `false` for [isMySql] where lists are to be arrays. If a parameter cannot be sent
   /// nothing is written.
@@ -81,41 +58,41 @@ final class RequestWriter implements Finalizable {
     bool idempotent = false,
     int timeoutMs = 0,
   }) {
-    _begin = _length;
+    _begin = length;
     try {
-      final statementsAt = _reserve(_requestBytes + statements.length * _statementBytes) + _requestBytes;
+      final statementsAt = reserve(_requestBytes + statements.length * _statementBytes) + _requestBytes;
       var index = 0;
       for (final (sql, parameters) in statements) {
         final valuesAt = _values(parameters, isMySql, 0);
-        final sqlAt = _length;
-        final sqlLength = _string(sql);
+        final sqlAt = length;
+        final sqlLength = writeString(sql);
         final at = statementsAt + index * _statementBytes;
-        _put(at, sqlAt - _begin);
-        _put(at + 8, sqlLength);
-        _put(at + 16, valuesAt - _begin);
-        _put(at + 24, parameters.length);
-        _align();
+        put(at, sqlAt - _begin);
+        put(at + 8, sqlLength);
+        put(at + 16, valuesAt - _begin);
+        put(at + 24, parameters.length);
+        align();
         index++;
       }
-      _put(_begin, _length - _begin);
-      _put(_begin + 8, tag);
-      _put(_begin + 16, target);
-      _data
+      put(_begin, length - _begin);
+      put(_begin + 8, tag);
+      put(_begin + 16, target);
+      data
         ..setUint32(_begin + 24, idempotent ? 1 : 0, Endian.host)
         ..setUint32(_begin + 28, timeoutMs, Endian.host);
-      _put(_begin + 32, _requestBytes);
-      _data
+      put(_begin + 32, _requestBytes);
+      data
         ..setUint32(_begin + 40, statements.length, Endian.host)
         ..setUint32(_begin + 44, isBatch ? 1 : 0, Endian.host);
     } on Object {
-      _length = _begin;
+      length = _begin;
       rethrow;
     }
   }
 
   int _values(List<Object?> values, bool isMySql, int depth) {
     if (depth > _listDepthMax) throw const StatementException('lists within lists within lists: more than six');
-    final valuesAt = _reserve(values.length * _valueBytes);
+    final valuesAt = reserve(values.length * _valueBytes);
     var at = valuesAt;
     for (final value in values) {
       _value(at, value, isMySql, depth);
@@ -134,7 +111,7 @@ final class RequestWriter implements Finalizable {
         _textual(at, _text, value);
       case final double value:
         _kind(at, _double);
-        _data.setFloat64(at + 8, value, Endian.host);
+        data.setFloat64(at + 8, value, Endian.host);
       case final bool value:
         _bits(at, _bool, value ? 1 : 0);
       case final DateTime value:
@@ -188,53 +165,32 @@ final class RequestWriter implements Finalizable {
     _textual(at, _json, text);
   }
 
-  void _kind(int at, int kind) => _data.setInt32(at, kind, Endian.host);
+  void _kind(int at, int kind) => data.setInt32(at, kind, Endian.host);
 
   void _bits(int at, int kind, int bits) {
     _kind(at, kind);
-    _data.setInt64(at + 8, bits, Endian.host);
+    data.setInt64(at + 8, bits, Endian.host);
   }
 
   void _textual(int at, int kind, String text) {
-    final begin = _length;
-    final length = _string(text);
+    final begin = length;
+    final count = writeString(text);
     _kind(at, kind);
-    _reference(at, begin, length);
-    _align();
+    _reference(at, begin, count);
+    align();
   }
 
   void _binary(int at, int kind, List<int> bytes) {
-    final begin = _reserve(bytes.length);
-    _bytes.setRange(begin, begin + bytes.length, bytes);
+    final begin = length;
+    final count = writeBytes(bytes);
     _kind(at, kind);
-    _reference(at, begin, bytes.length);
-    _align();
+    _reference(at, begin, count);
+    align();
   }
 
   void _reference(int at, int begin, int length) {
-    _put(at + 16, begin - _begin);
-    _put(at + 24, length);
-  }
-
-  /// Writes text as UTF-8; its length in bytes. Most of it is ASCII, which needs no other list.
-  int _string(String text) {
-    final length = text.length;
-    final begin = _reserve(length);
-    final bytes = _bytes;
-    for (var at = 0; at < length; at++) {
-      final unit = text.codeUnitAt(at);
-      if (unit >= 0x80) return _longString(begin, text);
-      bytes[begin + at] = unit;
-    }
-    return length;
-  }
-
-  int _longString(int begin, String text) {
-    final encoded = utf8.encode(text);
-    _length = begin;
-    _reserve(encoded.length);
-    _bytes.setRange(begin, begin + encoded.length, encoded);
-    return encoded.length;
+    put(at + 16, begin - _begin);
+    put(at + 24, length);
   }
 
   static Uint8List _uuidBytes(String text) {
@@ -244,32 +200,5 @@ final class RequestWriter implements Finalizable {
       bytes[at] = int.parse(digits.substring(at * 2, at * 2 + 2), radix: 16);
     }
     return bytes;
-  }
-
-  void _put(int at, int number) => _data.setUint64(at, number, Endian.host);
-
-  void _align() => _reserve(-_length & 7);
-
-  /// Room for so many bytes, which are zero; where it begins.
-  int _reserve(int bytes) {
-    final begin = _length;
-    if (begin + bytes > _bytes.length) _grow((begin + bytes) * 2);
-    _length = begin + bytes;
-    _bytes.fillRange(begin, _length, 0);
-    return begin;
-  }
-
-  void _grow(int bytes) {
-    final memory = _library.allocate(bytes);
-    final view = memory.asTypedList(bytes);
-    if (_memory != nullptr) {
-      view.setRange(0, _length, _bytes);
-      _library.freeFinalizer.detach(this);
-      _library.free(_memory);
-    }
-    _library.freeFinalizer.attach(this, memory.cast(), detach: this, externalSize: bytes);
-    _memory = memory;
-    _bytes = view;
-    _data = ByteData.sublistView(view);
   }
 }

@@ -56,6 +56,8 @@ final class Counts extends Struct {
   external int blocks;
   @Uint64()
   external int errors;
+  @Uint64()
+  external int servers;
 }
 
 /// `CenotePoolStats`.
@@ -109,6 +111,7 @@ const completionInline = 1;
 const completionBlock = 2;
 const completionError = 4;
 const completionSession = 8;
+const completionEnded = 32;
 
 const statusOk = 0;
 const statusHandle = -2;
