@@ -10,6 +10,7 @@ import 'isolates.dart';
 import 'mysql_types.dart';
 import 'postgres_types.dart';
 import 'processes.dart';
+import 'serving.dart';
 import 'transactions.dart';
 import 'verbs.dart';
 
@@ -26,5 +27,6 @@ Future<void> main(List<String> arguments) async {
   addDelivery();
   addIsolates();
   addProcesses();
+  addServing();
   if (!await runTests(arguments.firstOrNull ?? '')) exitCode = 1;
 }

@@ -3,6 +3,7 @@ library;
 
 import 'dart:async';
 import 'dart:convert' show JsonUtf8Encoder, jsonDecode, utf8;
+import 'dart:io' show stderr;
 import 'dart:typed_data';
 
 import 'exceptions.dart';

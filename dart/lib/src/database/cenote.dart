@@ -2,7 +2,7 @@ part of '../database.dart';
 
 /// What the native library holds for this process, in all isolates. For finding leaks.
 final class CenoteCounts {
-  const CenoteCounts._(this.contexts, this.pools, this.sessions, this.blocks, this.errors);
+  const CenoteCounts._(this.contexts, this.pools, this.sessions, this.blocks, this.errors, this.servers);
 
   /// Isolates that have used the library, and are there.
   final int contexts;
@@ -19,8 +19,12 @@ final class CenoteCounts {
   /// Errors.
   final int errors;
 
+  /// HTTP servers.
+  final int servers;
+
   @override
-  String toString() => 'contexts: $contexts, pools: $pools, sessions: $sessions, blocks: $blocks, errors: $errors';
+  String toString() =>
+      'contexts: $contexts, pools: $pools, sessions: $sessions, blocks: $blocks, errors: $errors, servers: $servers';
 }
 
 /// The native library.
@@ -54,7 +58,7 @@ abstract final class Cenote {
       final status = library.counts(counts);
       if (status != statusOk) throw refusal(status);
       final now = counts.ref;
-      return CenoteCounts._(now.contexts, now.pools, now.sessions, now.blocks, now.errors);
+      return CenoteCounts._(now.contexts, now.pools, now.sessions, now.blocks, now.errors, now.servers);
     } finally {
       library.free(counts);
     }

@@ -8,14 +8,16 @@ part of '../http.dart';
 ///   ..get('/item/:id', (request) async => Response.json(await item(request.parameters['id']!)));
 /// ```
 ///
-/// The bodies of requests have been read when a handler is called, up to a bound. A handler that throws answers 500.
+/// The bodies of requests have been read when a handler is called, up to a bound. A handler that throws a [FormatException]
+/// answers 400, with its message; one that throws anything else 500, and `onError` hears of it.
 final class Server implements HttpHost {
-  Server._(this._context, this._withHeaders) : _answers = AnswerWriter(_context.library);
+  Server._(this._context, this._withHeaders, this._onError) : _answers = AnswerWriter(_context.library);
 
   /// Listens on an address, `127.0.0.1:8080` for example (port 0 is any that is free).
   ///
   /// With [shared] other isolates may listen on the same address, and the kernel spreads the connections. A body of more
-  /// than [bodyBytesMax] is answered with 413; a stop waits for what is in flight for [stopDeadline] at most.
+  /// than [bodyBytesMax] is answered with 413; a stop waits for what is in flight for [stopDeadline] at most. [onError] hears of
+  /// what handlers throw; without it that is written to the standard error output. Handlers run in the zone of this call.
   ///
   /// Throws a [CenoteException] if the address cannot be had, a [StatementException] if it makes no sense.
   factory Server.bind(
@@ -26,9 +28,10 @@ final class Server implements HttpHost {
     int connectionsMax = 10000,
     Duration stopDeadline = const Duration(seconds: 8),
     Duration keepAliveTimeout = const Duration(seconds: 75),
+    void Function(Object error, StackTrace trace)? onError,
   }) {
     final context = Context.current;
-    final server = Server._(context, withHeaders);
+    final server = Server._(context, withHeaders, onError ?? _tell);
     server._handle = context.listen(
       server,
       address,
@@ -43,6 +46,8 @@ final class Server implements HttpHost {
 
   final Context _context;
   final bool _withHeaders;
+  final void Function(Object error, StackTrace trace) _onError;
+  final Zone _zone = Zone.current;
   final AnswerWriter _answers;
   final _Routes _routes = _Routes();
   final Completer<void> _ended = Completer<void>();
@@ -82,15 +87,15 @@ final class Server implements HttpHost {
     final request = Request._read(bytes, data, at);
     final handle = request._handle;
     try {
-      final answer = _routes.answer(request);
+      final answer = identical(_zone, Zone.root) ? _routes.answer(request) : _zone.runUnary(_routes.answer, request);
       if (answer is Response) {
         _answer(handle, answer);
       } else {
-        answer.then(
-          (response) => _answer(handle, response),
-          onError: (Object error, StackTrace trace) {
-            _fail(handle, error, trace);
-          },
+        unawaited(
+          answer.then(
+            (response) => _answer(handle, response),
+            onError: (Object error, StackTrace trace) => _fail(handle, error, trace),
+          ),
         );
       }
     } on Object catch (error, trace) {
@@ -111,12 +116,15 @@ final class Server implements HttpHost {
   }
 
   void _fail(int handle, Object error, StackTrace trace) {
-    _answer(
-      handle,
-      error is FormatException ? Response.error(400, error.message) : Response.error(500, 'the handler has failed'),
-    );
-    if (error is! FormatException) Zone.current.handleUncaughtError(error, trace);
+    if (error is FormatException) {
+      _answer(handle, Response.error(400, error.message));
+      return;
+    }
+    _answer(handle, Response.error(500, 'the handler has failed'));
+    _zone.runBinaryGuarded(_onError, error, trace);
   }
+
+  static void _tell(Object error, StackTrace trace) => stderr.writeln('a handler has failed: $error\n$trace');
 
   @override
   void ended(Object? failure) {

@@ -442,8 +442,9 @@ final class Context implements Finalizable {
     if (flags & completionInline != 0) {
       _reply.block = Uint8List(length)..setRange(0, length, _bytes, value);
     } else if (flags & completionBlock != 0) {
-      _reply.block = Pointer<Uint8>.fromAddress(value)
-          .asTypedList(length, finalizer: library.blockFinalizer, token: Pointer.fromAddress(handle));
+      _reply.block = Pointer<Uint8>.fromAddress(
+        value,
+      ).asTypedList(length, finalizer: library.blockFinalizer, token: Pointer.fromAddress(handle));
     } else {
       _reply.block = null;
     }
