@@ -85,9 +85,14 @@ final class Server implements HttpHost {
   void request(Uint8List bytes, ByteData data, int at) {
     requests++;
     final request = Request._read(bytes, data, at);
+    // All of it, since errors of futures do not pass from one zone to another.
+    identical(_zone, Zone.root) ? _run(request) : _zone.runUnary(_run, request);
+  }
+
+  void _run(Request request) {
     final handle = request._handle;
     try {
-      final answer = identical(_zone, Zone.root) ? _routes.answer(request) : _zone.runUnary(_routes.answer, request);
+      final answer = _routes.answer(request);
       if (answer is Response) {
         _answer(handle, answer);
       } else {
@@ -121,7 +126,7 @@ final class Server implements HttpHost {
       return;
     }
     _answer(handle, Response.error(500, 'the handler has failed'));
-    _zone.runBinaryGuarded(_onError, error, trace);
+    _onError(error, trace);
   }
 
   static void _tell(Object error, StackTrace trace) => stderr.writeln('a handler has failed: $error\n$trace');
