@@ -25,6 +25,15 @@ demo: ## the demo server in the foreground, on port 8080 or $PORT
 	cargo build --release -p cenote-demo
 	@if test -z "$$DATABASE_URL"; then $(with_addresses) true; fi; $(plaintext_on_loopback) exec cargo run --quiet --release -p cenote-demo
 
+# Compiled, as a server is deployed.
+demo-dart: ## the demo in Dart, one isolate per core, in the foreground, on port 8080 or $PORT
+	@test -n "$$DATABASE_URL" || scripts/servers up postgres mysql
+	cargo build --release -p cenote-ffi
+	@mkdir -p target/dart
+	cd dart && ../scripts/dart pub get --offline >/dev/null && ../scripts/dart compile exe -o ../target/dart/demo example/demo.dart
+	@if test -z "$$DATABASE_URL"; then $(with_addresses) true; fi; $(plaintext_on_loopback) \
+		export CENOTE_LIBRARY="$(CURDIR)/target/release/libcenote.so"; exec scripts/dart --exec "$(CURDIR)/target/dart/demo"
+
 test: ## every test, on real servers
 	scripts/servers up
 	@$(with_addresses) if cargo nextest --version >/dev/null 2>&1; then \

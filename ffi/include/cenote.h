@@ -44,6 +44,16 @@
 #define CENOTE_COLUMN_BYTES 2
 
 /*
+ In a column: a type of the database's own whose values are text (Postgres: an enum, citext), or an array of such.
+ */
+#define CENOTE_COLUMN_TEXT 4
+
+/*
+ In a column: an array (Postgres).
+ */
+#define CENOTE_COLUMN_ARRAY 8
+
+/*
  In a completion: `value` says where in the drain buffer its block begins.
  */
 #define CENOTE_COMPLETION_INLINE 1
@@ -1005,7 +1015,8 @@ int32_t cenote_context_fd(uint64_t context, int32_t *fd);
 int32_t cenote_context_free(uint64_t context);
 
 /*
- The same, as a finaliser of Dart's, whose token is a pointer: the handle's number.
+ The same, as a finaliser of Dart's, whose token is a pointer: the handle's number. A leaf: a finaliser may run while the VM
+ collects, when nothing may be posted from its thread.
  */
 void cenote_context_finalize(void *context);
 
@@ -1224,6 +1235,11 @@ int32_t cenote_pool_close(uint64_t context, uint64_t pool, uint32_t deadline_ms,
 int32_t cenote_pool_free(uint64_t pool);
 
 /*
+ The same, as a finaliser of Dart's, whose token is a pointer: the handle's number.
+ */
+void cenote_pool_finalize(void *pool);
+
+/*
  A pool's counters right now. `stats->size` says how much of the struct the caller knows.
 
  Any thread, leaf-safe.
@@ -1344,6 +1360,12 @@ int32_t cenote_cancel(uint64_t context,
  Any thread. The next in line for a lease may be told, so it is no leaf.
  */
 int32_t cenote_session_free(uint64_t session);
+
+/*
+ The same, as a finaliser of Dart's, whose token is a pointer: the handle's number. A leaf: a finaliser may run while the VM
+ collects, when nothing may be posted from its thread.
+ */
+void cenote_session_finalize(void *session);
 
 /*
  The ABI that the library has: the major version in the upper 16 bits, the minor in the lower. A program runs with it if
