@@ -1015,8 +1015,10 @@ int32_t cenote_context_fd(uint64_t context, int32_t *fd);
 int32_t cenote_context_free(uint64_t context);
 
 /*
- The same, as a finaliser of Dart's, whose token is a pointer: the handle's number. A leaf: a finaliser may run while the VM
- collects, when nothing may be posted from its thread.
+ The same, as a finaliser of Dart's, whose token is a pointer: the handle's number. Blocks and errors that were drained from
+ it are freed as well: its isolate may have ended before it took them up, and no other may read them.
+
+ A leaf: a finaliser may run while the VM collects, when nothing may be posted from its thread.
  */
 void cenote_context_finalize(void *context);
 

@@ -91,22 +91,32 @@ const ALIGNMENT: usize = 8;
 
 /// A block that is kept until the host frees it.
 #[derive(Debug)]
-pub(crate) struct Block(Box<[u64]>, usize);
+pub(crate) struct Block {
+    words: Box<[u64]>,
+    length: usize,
+    /// The context that it was drained from.
+    owner: u64,
+}
 
 impl Block {
     /// A copy of these bytes, where numbers may be read.
-    pub(crate) fn copy(bytes: &[u8]) -> Block {
+    pub(crate) fn copy(bytes: &[u8], owner: u64) -> Block {
         let words = bytes.chunks(ALIGNMENT).map(|chunk| {
             let mut word = [0; ALIGNMENT];
             word[..chunk.len()].copy_from_slice(chunk);
             u64::from_ne_bytes(word)
         });
-        Block(words.collect(), bytes.len())
+        Block { words: words.collect(), length: bytes.len(), owner }
+    }
+
+    /// The context that it was drained from.
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner
     }
 
     /// Where it is, and how long.
     pub(crate) fn place(&self) -> (*const u8, usize) {
-        (self.0.as_ptr().cast(), self.1)
+        (self.words.as_ptr().cast(), self.length)
     }
 }
 
@@ -130,8 +140,8 @@ pub extern "C" fn cenote_block_finalize(block: *mut std::ffi::c_void) {
 }
 
 /// Puts a block into the table: its handle, where it is, and how long.
-pub(crate) fn keep(bytes: &[u8]) -> (u64, *const u8, usize) {
-    let block = Arc::new(Block::copy(bytes));
+pub(crate) fn keep(bytes: &[u8], owner: u64) -> (u64, *const u8, usize) {
+    let block = Arc::new(Block::copy(bytes, owner));
     let (place, length) = block.place();
     (handles::insert(block), place, length)
 }

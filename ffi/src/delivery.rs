@@ -171,13 +171,21 @@ pub extern "C" fn cenote_context_free(context: u64) -> i32 {
     })
 }
 
-/// The same, as a finaliser of Dart's, whose token is a pointer: the handle's number. A leaf: a finaliser may run while the VM
-/// collects, when nothing may be posted from its thread.
+/// The same, as a finaliser of Dart's, whose token is a pointer: the handle's number. Blocks and errors that were drained from
+/// it are freed as well: its isolate may have ended before it took them up, and no other may read them.
+///
+/// A leaf: a finaliser may run while the VM collects, when nothing may be posted from its thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn cenote_context_finalize(context: *mut c_void) {
     leaf("cenote_context_finalize", || {
-        handles::remove::<Context>(context.addr() as u64)?.close();
-        Ok(())
+        let handle = context.addr() as u64;
+        // It may be gone already: then nobody was there to be told of something.
+        let found = handles::remove::<Context>(handle);
+        if let Ok(context) = &found {
+            context.close();
+        }
+        handles::remove_results_of(handle);
+        found.map(drop)
     });
 }
 
@@ -328,7 +336,7 @@ impl Sink<'_> {
         match outcome {
             _ if written.is_err() => {
                 let words = "the result has more than 2 GiB of values; ask for fewer rows at once";
-                entry.fail(ErrorObject::new(TooLarge::STATUS, words));
+                self.fail(&mut entry, ErrorObject::new(TooLarge::STATUS, words));
             }
             Outcome::Session(mut session) => {
                 session.owner = self.context.handle();
@@ -338,11 +346,11 @@ impl Sink<'_> {
             }
             Outcome::Done => {}
             Outcome::Answer(answer) => entry.value = answer.into(),
-            Outcome::Failed(error) => entry.fail(*error),
+            Outcome::Failed(error) => self.fail(&mut entry, *error),
             Outcome::Ended(failure) => {
                 if let Some(failure) = failure {
                     let words = format!("the HTTP server has ended: {failure}");
-                    entry.fail(ErrorObject::new(CENOTE_ERR_SYSTEM, words));
+                    self.fail(&mut entry, ErrorObject::new(CENOTE_ERR_SYSTEM, words));
                 }
                 entry.flags |= CENOTE_COMPLETION_ENDED;
             }
@@ -377,18 +385,16 @@ impl Sink<'_> {
         (entry.value, entry.length) = (self.free_until as u64, bytes.len() as u64);
     }
 
+    fn fail(&self, entry: &mut CenoteCompletion, error: ErrorObject) {
+        entry.status = error.status();
+        entry.flags = CENOTE_COMPLETION_ERROR;
+        entry.handle = handles::insert(Arc::new(error.owned_by(self.context.handle())));
+    }
+
     fn keep(&mut self, entry: &mut CenoteCompletion) {
-        let (handle, place, length) = block::keep(self.writer.bytes());
+        let (handle, place, length) = block::keep(self.writer.bytes(), self.context.handle());
         entry.flags = CENOTE_COMPLETION_BLOCK;
         (entry.handle, entry.value, entry.length) = (handle, place.addr() as u64, length as u64);
-    }
-}
-
-impl CenoteCompletion {
-    fn fail(&mut self, error: ErrorObject) {
-        self.status = error.status();
-        self.flags = CENOTE_COMPLETION_ERROR;
-        self.handle = handles::insert(Arc::new(error));
     }
 }
 

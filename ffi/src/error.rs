@@ -74,12 +74,14 @@ pub struct CenoteErrorInfo {
 pub(crate) struct ErrorObject {
     info: CenoteErrorInfo,
     fields: [Box<str>; FIELDS],
+    /// The context that it was drained from; 0: none.
+    owner: u64,
 }
 
 impl ErrorObject {
     /// An error of ours, with words.
     pub(crate) fn new(status: i32, message: impl Into<String>) -> ErrorObject {
-        let mut error = ErrorObject { info: no_numbers(status), fields: Default::default() };
+        let mut error = ErrorObject { info: no_numbers(status), fields: Default::default(), owner: 0 };
         error.set(CENOTE_FIELD_MESSAGE, Some(&message.into()));
         error
     }
@@ -129,6 +131,17 @@ impl ErrorObject {
             object.set(CENOTE_FIELD_SERVER_MESSAGE, Some(server.message()));
         }
         object
+    }
+
+    /// The same, drained from a context.
+    pub(crate) fn owned_by(mut self, owner: u64) -> ErrorObject {
+        self.owner = owner;
+        self
+    }
+
+    /// The context that it was drained from; 0: none.
+    pub(crate) fn owner(&self) -> u64 {
+        self.owner
     }
 
     /// The same, under another status.

@@ -77,6 +77,28 @@ pub(crate) fn remove<K: Kind>(handle: u64) -> Result<Arc<K>, i32> {
     Ok(object)
 }
 
+/// Takes the results out of the table that were drained from a context.
+pub(crate) fn remove_results_of(context: u64) {
+    let mut removed = Vec::new();
+    let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
+    if let (Some(table), true) = (table.as_mut(), context != 0) {
+        table.retain(|_, object| match object {
+            Object::Block(block) if block.owner() == context => {
+                removed.push(Object::Block(Arc::clone(block)));
+                false
+            }
+            Object::Error(error) if error.owner() == context => {
+                removed.push(Object::Error(Arc::clone(error)));
+                false
+            }
+            _ => true,
+        });
+    }
+    // Dropped without the lock.
+    drop(table);
+    drop(removed);
+}
+
 /// How many of each kind there are: contexts, pools, sessions, blocks, errors, servers.
 pub(crate) fn counts() -> [u64; 6] {
     let table = TABLE.read().unwrap_or_else(PoisonError::into_inner);
