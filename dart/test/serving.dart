@@ -72,15 +72,53 @@ void addServing() {
       ..get('/format', (_) => throw const FormatException('no number'))
       ..get('/header', (_) => const Response(200, headers: {'not a name': 'x'}))
       ..get('/status', (_) => const Response(7))
+      ..get('/length', (_) => const Response(200, headers: {'content-length': '7'}))
+      ..get('/cast', (_) async => Response(200, headers: <String, Object>{'x': 1}.cast<String, String>()))
+      ..get('/bytes', (_) => Response(200, body: <Object>['x'].cast<int>()))
       ..get('/well', (_) => Response.text('well'));
     await _withServer(server, (ask) async {
-      final failures = {'/at-once': 500, '/later': 500, '/format': 400, '/header': 500, '/status': 500};
+      final failures = {
+        '/at-once': 500,
+        '/later': 500,
+        '/format': 400,
+        '/header': 500,
+        '/status': 500,
+        '/length': 500,
+        '/cast': 500,
+        '/bytes': 500,
+      };
       for (final MapEntry(key: path, value: status) in failures.entries) {
         expect((await ask('GET', path)).status, status, path);
         expect((await ask('GET', '/well')).body, 'well');
       }
     });
-    expect(errors, ['Bad state: at once', 'Bad state: later']);
+    expect(errors.take(2).toList(), ['Bad state: at once', 'Bad state: later']);
+    expect(errors.length, 4, '$errors');
+  });
+
+  test('an onError that fails itself stops no turn', () async {
+    final uncaught = <Object>[];
+    final done = Completer<void>();
+    unawaited(
+      runZonedGuarded(
+        () async {
+          final server = Server.bind('127.0.0.1:0', onError: (error, _) => throw StateError('again'))
+            ..get('/', (_) => throw StateError('once'))
+            ..get('/well', (_) => Response.text('well'));
+          await _withServer(server, (ask) async {
+            expect((await ask('GET', '/')).status, 500);
+            expect((await ask('GET', '/well')).body, 'well');
+          });
+          done.complete();
+        },
+        (error, trace) {
+          uncaught.add(error);
+          if ('$error' != 'Bad state: again' && !done.isCompleted) done.completeError(error, trace);
+        },
+      ),
+    );
+    await done.future;
+    expect(uncaught.length, 1);
   });
 
   test('handlers run in the zone that their server was bound in', () async {

@@ -841,8 +841,8 @@ typedef struct cenote_completion {
 } cenote_completion;
 
 /*
- An answer of one piece: this, and behind it the content type, the headers (`name: value` and a line feed, for each) and
- the body, one behind the other.
+ An answer of one piece: this, and behind it the content type, the headers (`name: value` and a line feed, for each;
+ not those that say where it ends) and the body, one behind the other.
  */
 typedef struct cenote_http_response {
     /*

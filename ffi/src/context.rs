@@ -8,7 +8,7 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context as TaskContext, Poll, Wake as TaskWake, Waker};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use futures_util::task::AtomicWaker;
 use rustc_hash::{FxHashMap, FxHashSet};
 use slab::Slab;
 
-use crate::drive::Drive;
+use crate::drive::{self, Drive};
 use crate::error::ErrorObject;
 use crate::guard;
 use crate::handles;
@@ -41,11 +41,19 @@ pub(crate) struct Completion {
     pub(crate) outcome: Outcome,
 }
 
+impl Completion {
+    /// Whether it was asked for, by an operation.
+    fn is_answer(&self) -> bool {
+        !matches!(self.outcome, Outcome::Request(_) | Outcome::Ended(_))
+    }
+}
+
 /// A context.
 pub(crate) struct Context {
     shared: Arc<Shared>,
     drive: Arc<Drive>,
     operations: Mutex<Operations>,
+    draining: AtomicBool,
     owned: Mutex<Owned>,
     operations_max: usize,
 }
@@ -66,6 +74,10 @@ pub(crate) struct Shared {
     orphaned: AtomicBool,
     /// The context's own handle.
     handle: AtomicU64,
+    /// The context was closed: the host is told of nothing any more.
+    over: AtomicBool,
+    /// Held while the host's function runs.
+    telling: Mutex<()>,
     wake: Wake,
 }
 
@@ -165,11 +177,27 @@ impl Shared {
 
     /// Tells the host, from the helper's thread. A host that is gone without a word leaves nothing behind.
     pub(crate) fn tell_now(&self) {
-        if self.orphaned.load(Ordering::Acquire) || self.wake.tell() == Told::NobodyIsThere {
+        if self.orphaned.load(Ordering::Acquire) || self.tell() == Told::NobodyIsThere {
             self.orphaned.store(true, Ordering::Release);
             if let Ok(context) = handles::remove::<Context>(self.handle.load(Ordering::Acquire)) {
                 context.close();
             }
+        }
+    }
+}
+
+impl Shared {
+    fn tell(&self) -> Told {
+        let _telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.over.load(Ordering::SeqCst) { Told::Yes } else { self.wake.tell() }
+    }
+
+    /// The host is told of nothing from here on; its function, if it runs, has returned. Not if it is that function which
+    /// asks, as it would wait for itself.
+    fn end_telling(&self) {
+        self.over.store(true, Ordering::SeqCst);
+        if matches!(self.wake, Wake::Callback { .. }) && !drive::is_helper() {
+            drop(self.telling.lock().unwrap_or_else(PoisonError::into_inner));
         }
     }
 }
@@ -184,10 +212,13 @@ impl Context {
             host_waits: AtomicBool::new(false),
             orphaned: AtomicBool::new(false),
             handle: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            telling: Mutex::new(()),
             wake,
         });
         let drive = Drive::start(&shared).map_err(|_| CENOTE_ERR_SYSTEM)?;
-        Ok(Context { shared, drive, operations: Mutex::default(), owned: Mutex::default(), operations_max })
+        let draining = AtomicBool::new(false);
+        Ok(Context { shared, drive, operations: Mutex::default(), draining, owned: Mutex::default(), operations_max })
     }
 
     /// Puts it into the table; its handle.
@@ -225,9 +256,10 @@ impl Context {
             operations.wakers.push(Arc::new(waker));
         }
         let _runtime = self.drive.enter();
-        if operations.poll(place) {
+        if let Some(ended) = operations.poll(place) {
             // It has failed at once, or was known: told like any other.
             drop(operations);
+            drop(ended);
             self.shared.told(&self.drive);
         }
         Ok(())
@@ -244,37 +276,49 @@ impl Context {
             drop(operation);
             return Ok(());
         }
-        let before = operations.finished.len();
-        operations.finished.retain(|completion| completion.tag != tag);
-        if operations.finished.len() < before { Ok(()) } else { Err(CENOTE_ERR_HANDLE) }
+        let found = operations.finished.iter().position(|completion| completion.tag == tag && completion.is_answer());
+        let completion = found.and_then(|place| operations.finished.remove(place));
+        drop(operations);
+        completion.map(drop).ok_or(CENOTE_ERR_HANDLE)
     }
 
     /// Gives `take` what has ended, until it has no more room or there is no more. `false`: there is more.
     ///
     /// When all was taken the host will be told of what comes next.
     pub(crate) fn drain(&self, mut take: impl FnMut(Completion) -> Result<(), Completion>) -> Result<bool, i32> {
-        let mut operations = match self.operations.try_lock() {
-            Ok(operations) => operations,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return Err(CENOTE_ERR_BUSY),
-        };
+        struct Draining<'a>(&'a AtomicBool);
+        impl Drop for Draining<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Release);
+            }
+        }
+        // Not by the lock of the operations, which others hold for moments: they must not cost a host its wake.
+        if self.draining.swap(true, Ordering::Acquire) {
+            return Err(CENOTE_ERR_BUSY);
+        }
+        let _draining = Draining(&self.draining);
         let _runtime = self.drive.enter();
+        // What has ended is dropped without the lock: others' wakers may run there.
+        let mut ended = Vec::new();
+        let mut operations = self.lock();
         self.shared.wake.reset();
-        loop {
-            while let Some(completion) = operations.finished.pop_front() {
+        let drained_all = loop {
+            if let Some(completion) = operations.finished.pop_front() {
                 if let Err(completion) = take(completion) {
                     operations.finished.push_front(completion);
-                    return Ok(false);
+                    break false;
                 }
+                continue;
             }
-            let Some(place) = operations.taken.pop_front() else {
-                if self.take_ready(&mut operations) {
-                    continue;
-                }
-                return Ok(true);
-            };
-            operations.poll(place);
-        }
+            match operations.taken.pop_front() {
+                Some(place) => ended.extend(operations.poll(place)),
+                None if self.take_ready(&mut operations) => {}
+                None => break true,
+            }
+        };
+        drop(operations);
+        drop(ended);
+        Ok(drained_all)
     }
 
     /// Moves what is ready to where it is taken from; `false`: nothing is, and the host is told of the next.
@@ -298,8 +342,16 @@ impl Context {
             self.shared.waiting.register(cx.waker());
             if self.has_something() { Poll::Ready(()) } else { Poll::Pending }
         });
+        /// Whoever waits is told there, and nobody else ends that.
+        struct Waits<'a>(&'a Shared);
+        impl Drop for Waits<'_> {
+            fn drop(&mut self) {
+                self.0.host_waits.store(false, Ordering::SeqCst);
+            }
+        }
         let waited = self.drive.host(async {
             self.shared.host_waits.store(true, Ordering::SeqCst);
+            let _waits = Waits(&self.shared);
             if limit.is_zero() {
                 // The sockets are looked at between the two.
                 tokio::task::yield_now().await;
@@ -308,8 +360,11 @@ impl Context {
                 let _ = tokio::time::timeout(limit, something).await;
             }
         });
-        self.shared.host_waits.store(false, Ordering::SeqCst);
-        waited.map_err(|_| CENOTE_ERR_BUSY)
+        match waited {
+            Ok(()) if self.lock().closed => Err(CENOTE_ERR_CLOSED),
+            Ok(()) => Ok(()),
+            Err(_) => Err(CENOTE_ERR_BUSY),
+        }
     }
 
     fn has_something(&self) -> bool {
@@ -366,6 +421,10 @@ impl Context {
         Ok(())
     }
 
+    pub(crate) fn disown_server(&self, server: u64) {
+        self.owned().servers.remove(&server);
+    }
+
     pub(crate) fn own_session(&self, session: u64) {
         self.owned().sessions.insert(session);
     }
@@ -401,6 +460,7 @@ impl Context {
         }
         self.shared.waiting.wake();
         self.drive.end();
+        self.shared.end_telling();
     }
 
     fn lock(&self) -> MutexGuard<'_, Operations> {
@@ -419,17 +479,16 @@ impl Drop for Context {
 }
 
 impl Operations {
-    /// Polls an operation; `true`: it has ended.
-    fn poll(&mut self, place: usize) -> bool {
-        let (Some(operation), Some(waker)) = (self.running.get_mut(place), self.wakers.get(place)) else {
-            return false;
-        };
-        // Before it is polled: what comes while it is polled has to queue it again.
-        waker.queued.store(false, Ordering::Release);
+    /// Polls an operation; what is left of it when it has ended.
+    fn poll(&mut self, place: usize) -> Option<Work> {
+        let (operation, waker) = (self.running.get_mut(place)?, self.wakers.get(place)?);
+        // Before it is polled: what comes while it is polled has to queue it again. A swap, so that what was written before a
+        // wake that found it queued is seen.
+        waker.queued.swap(false, Ordering::AcqRel);
         let waker = Waker::from(Arc::clone(waker));
         let mut cx = TaskContext::from_waker(&waker);
         let outcome = match catch_unwind(AssertUnwindSafe(|| operation.work.as_mut().poll(&mut cx))) {
-            Ok(Poll::Pending) => return false,
+            Ok(Poll::Pending) => return None,
             Ok(Poll::Ready(outcome)) => outcome,
             Err(panic) => {
                 std::mem::forget(panic);
@@ -439,6 +498,6 @@ impl Operations {
         let operation = self.running.remove(place);
         self.tags.remove(&operation.tag);
         self.finished.push_back(Completion { tag: operation.tag, outcome });
-        true
+        Some(operation.work)
     }
 }

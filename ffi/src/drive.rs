@@ -7,8 +7,10 @@
 //!      └──(the host says that it sleeps, or is overdue)──────┘
 //! ```
 
+use std::cell::Cell;
 use std::future::Future;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -52,6 +54,20 @@ struct State {
 /// The host is in already, on another thread.
 pub(crate) struct Busy;
 
+/// What the helper is asked for.
+#[derive(PartialEq, Eq)]
+enum Asked {
+    Leave,
+    Tell,
+}
+
+thread_local!(static HELPS: Cell<bool> = const { Cell::new(false) });
+
+/// Whether this thread is a helper of ours, of whichever context.
+pub(crate) fn is_helper() -> bool {
+    HELPS.get()
+}
+
 impl Drive {
     /// With its helper. `shared` is who is told.
     pub(crate) fn start(shared: &Arc<Shared>) -> io::Result<Arc<Drive>> {
@@ -89,8 +105,8 @@ impl Drive {
 
     /// The host drives, for as long as `work` takes.
     pub(crate) fn host<T>(&self, work: impl Future<Output = T>) -> Result<T, Busy> {
-        // Called back from where a runtime is driven already: by this thread, which cannot drive another meanwhile.
-        if Handle::try_current().is_ok() {
+        // Called back by a helper, which drives when it comes back and not within that; or from where a runtime is driven.
+        if is_helper() || Handle::try_current().is_ok() {
             return Err(Busy);
         }
         let Some(runtime) = self.runtime() else { return Err(Busy) };
@@ -118,9 +134,14 @@ impl Drive {
                 }
             }
         }
-        let _leaving = Leaving(self);
         let _home = self.home.enter();
-        Ok(runtime.block_on(work))
+        let _leaving = Leaving(self);
+        let done = runtime.block_on(work);
+        if let Some(runtime) = Arc::into_inner(runtime) {
+            // The context has ended meanwhile.
+            runtime.shutdown_background();
+        }
+        Ok(done)
     }
 
     /// The host sleeps until it is told: the helper drives at once.
@@ -149,12 +170,26 @@ impl Drive {
 
     /// The helper's life.
     fn help(&self, shared: &Shared) {
+        /// The helper is in, until this is dropped.
+        struct In<'a>(&'a Drive);
+        impl Drop for In<'_> {
+            fn drop(&mut self) {
+                self.0.lock().helper_in = false;
+                self.0.changed.notify_all();
+            }
+        }
+        HELPS.set(true);
         let _home = self.home.enter();
         while self.take_over() {
+            let is_in = In(self);
             let Some(runtime) = self.runtime() else { return };
-            runtime.block_on(self.until_left(shared));
-            self.lock().helper_in = false;
-            self.changed.notify_all();
+            let asked = runtime.block_on(self.until_asked());
+            drop((runtime, is_in));
+            if asked == Asked::Tell {
+                // With nothing in hand: the host's function may wait for a thread that wants to drive. A panic of what is
+                // dropped here must not end the helper.
+                let _ = catch_unwind(AssertUnwindSafe(|| shared.tell_now()));
+            }
         }
         // The last: it drops the tasks, whose connections go on elsewhere or end. A host that is in holds it a little
         // longer.
@@ -193,14 +228,12 @@ impl Drive {
         }
     }
 
-    /// Drives, and tells whoever is to be told, until it is to leave.
-    async fn until_left(&self, shared: &Shared) {
-        loop {
-            tokio::select! {
-                biased;
-                () = self.leave.notified() => return,
-                () = self.tell.notified() => shared.tell_now(),
-            }
+    /// Drives until it is asked for something else.
+    async fn until_asked(&self) -> Asked {
+        tokio::select! {
+            biased;
+            () = self.leave.notified() => Asked::Leave,
+            () = self.tell.notified() => Asked::Tell,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The table of everything that has a handle. A handle is a place in it and the number of times that place was used
-//! before, so that it means one thing for ever.
+//! before (of two thousand million), so that it means one thing.
 //!
 //! The table and its keys are `slotmap`'s.
 

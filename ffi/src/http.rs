@@ -11,7 +11,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cenote_http::header::CONTENT_TYPE;
+use cenote_http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use cenote_http::{Bytes, HeaderName, HeaderValue, Response, StatusCode, Stop};
 
 use crate::context::Context;
@@ -26,6 +26,9 @@ use exchange::Exchange;
 pub const CENOTE_HTTP_SHARE_PORT: u32 = 1;
 /// Requests come with their headers; else without.
 pub const CENOTE_HTTP_HEADERS: u32 = 2;
+
+/// Headers that say where an answer ends, and what comes behind it: the core's own.
+const FRAMING: [HeaderName; 3] = [CONTENT_LENGTH, TRANSFER_ENCODING, CONNECTION];
 
 /// In an answer: the connection is closed behind it.
 pub const CENOTE_ANSWER_CLOSE: u32 = 1;
@@ -80,8 +83,8 @@ pub struct CenoteHttpRequest {
     pub body_length: u32,
 }
 
-/// An answer of one piece: this, and behind it the content type, the headers (`name: value` and a line feed, for each) and
-/// the body, one behind the other.
+/// An answer of one piece: this, and behind it the content type, the headers (`name: value` and a line feed, for each;
+/// not those that say where it ends) and the body, one behind the other.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CenoteHttpAnswer {
@@ -106,6 +109,8 @@ pub(crate) struct HttpServer {
     stop: Stop,
     port: u16,
     exchange: Arc<Exchange>,
+    /// The handle of the context that it ends with.
+    owner: u64,
 }
 
 impl Drop for HttpServer {
@@ -163,7 +168,7 @@ pub unsafe extern "C" fn cenote_http_listen(
         let exchange = Arc::new(Exchange::new(context.outside(), tag, options.flags & CENOTE_HTTP_HEADERS != 0));
         let (stop, port) = (server.stop(), server.address().port());
         context.spawn(world::serve(server, Arc::clone(&exchange)));
-        let handle = handles::insert(Arc::new(HttpServer { stop, port, exchange }));
+        let handle = handles::insert(Arc::new(HttpServer { stop, port, exchange, owner: context.handle() }));
         if let Err(status) = context.own_server(handle) {
             let _ = handles::remove::<HttpServer>(handle);
             return Err(status);
@@ -269,8 +274,11 @@ pub unsafe extern "C" fn cenote_http_answers(
 ) -> i32 {
     leaf("cenote_http_answers", || {
         // SAFETY: by the caller's word.
-        let (rest, answered) = unsafe { (bytes(answers.cast(), length)?, Out::new(answered)?) };
+        let answered = unsafe { Out::new(answered)? };
+        // Whatever is wrong: the caller counts by it.
         answered.write(0);
+        // SAFETY: by the caller's word.
+        let rest = unsafe { bytes(answers.cast(), length)? };
         let server = handles::get::<HttpServer>(server)?;
         let read = answer_all(&server, rest, &answered);
         server.exchange.pump();
@@ -318,6 +326,9 @@ fn response(status: u32, flags: u32, content_type: &[u8], headers: &[u8], body: 
         let colon = line.iter().position(|&byte| byte == b':').ok_or(CENOTE_ERR_ARGUMENT)?;
         let (name, text) = line.split_at(colon);
         let name = HeaderName::from_bytes(name).map_err(|_| CENOTE_ERR_ARGUMENT)?;
+        if FRAMING.contains(&name) {
+            return Err(CENOTE_ERR_ARGUMENT);
+        }
         response = response.with_header(name, value(text.get(1..).unwrap_or_default().trim_ascii())?);
     }
     if flags & !CENOTE_ANSWER_CLOSE != 0 {
@@ -345,6 +356,12 @@ pub extern "C" fn cenote_http_stop(server: u64) -> i32 {
 pub extern "C" fn cenote_http_free(server: u64) -> i32 {
     leaf("cenote_http_free", || match server {
         0 => Ok(()),
-        server => handles::remove::<HttpServer>(server).map(drop),
+        handle => {
+            let server = handles::remove::<HttpServer>(handle)?;
+            if let Ok(owner) = handles::get::<Context>(server.owner) {
+                owner.disown_server(handle);
+            }
+            Ok(())
+        }
     })
 }

@@ -153,7 +153,9 @@ fn end(context: u64, transaction: u64, tag: u64, commits: bool) -> Entry {
         return Err(CENOTE_ERR_HANDLE);
     }
     let session = handles::remove::<Session>(transaction)?;
-    context.disown_session(transaction);
+    if let Ok(owner) = handles::get::<Context>(session.owner) {
+        owner.disown_session(transaction);
+    }
     context.submit(
         tag,
         Box::pin(async move {

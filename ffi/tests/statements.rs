@@ -6,6 +6,8 @@
 )]
 
 use std::ptr::{null, null_mut};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cenote::block::{CENOTE_BLOCK_MAGIC, CenoteBlock};
 use cenote::delivery::{
@@ -15,6 +17,7 @@ use cenote::delivery::{
 use cenote::pool::{cenote_pool_free, cenote_pool_open};
 use cenote::request::cenote_query;
 use cenote::session::{cenote_begin, cenote_commit};
+use cenote::status::CENOTE_ERR_BUSY;
 use cenote::value::{CENOTE_VALUE_INT, CenoteValue};
 
 /// A context of its own thread, and a buffer that it is drained into.
@@ -126,4 +129,36 @@ fn a_transaction_is_committed() {
     let failed = host.wait();
     assert_eq!((failed[0].status, failed[0].flags), (cenote::status::CENOTE_ERR_SERVER, CENOTE_COMPLETION_ERROR));
     assert_eq!(cenote::error::cenote_error_free(failed[0].handle), 0);
+}
+
+/// One thread at a time may wait; who is refused takes nothing from the one who does.
+#[test]
+fn a_wait_that_is_refused_leaves_the_waiter_his_wake() {
+    const LIMIT_MS: u32 = 60_000;
+    let host = Host::new();
+    let pool = host.open(&cenote_tests::postgres_url());
+    assert_eq!(host.query(pool, "select pg_sleep(1)", &[], 1), 0);
+    let context = host.context;
+    let wait = move |limit_ms: u32| {
+        let (mut buffer, mut count, mut more) = (vec![0_u64; 1_024], 0, 0);
+        let status =
+            unsafe { cenote_wait(context, limit_ms, buffer.as_mut_ptr().cast(), 8_192, &mut count, &mut more) };
+        (status, count)
+    };
+    let waiter = thread::spawn(move || {
+        let begun_at = Instant::now();
+        loop {
+            match wait(LIMIT_MS) {
+                // The other was in for a moment.
+                (CENOTE_ERR_BUSY, _) => thread::yield_now(),
+                waited => return (waited, begun_at.elapsed()),
+            }
+        }
+    });
+    while wait(0) != (CENOTE_ERR_BUSY, 0) {
+        assert!(!waiter.is_finished(), "it is in before its answer comes");
+    }
+    let (waited, took) = waiter.join().unwrap();
+    assert_eq!(waited, (0, 1));
+    assert!(took < Duration::from_millis(LIMIT_MS.into()) / 2, "it slept until its limit");
 }

@@ -3,10 +3,12 @@
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
+use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 
+use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, Stream};
 
 type Task = Pin<Box<dyn Future<Output = ()>>>;
@@ -29,7 +31,8 @@ impl Tasks {
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
         match self {
             Tasks::Loop => drop(tokio::task::spawn_local(task)),
-            Tasks::Here(begun) => begun.borrow_mut().push(Box::pin(task)),
+            // A panic costs the task and no other, as in a loop.
+            Tasks::Here(begun) => begun.borrow_mut().push(Box::pin(AssertUnwindSafe(task).catch_unwind().map(drop))),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,6 +35,14 @@ impl<F: Future> Future for Moved<F> {
 pub(super) fn serve(server: Server, exchange: Arc<Exchange>) -> impl Future<Output = ()> + Send {
     // Made before it is called `Send`, and run as one.
     let world = async move {
+        /// Tells the host that the server has ended, however it did.
+        struct Ending(Arc<Exchange>, Option<io::Error>);
+        impl Drop for Ending {
+            fn drop(&mut self) {
+                self.0.ended(self.1.take());
+            }
+        }
+        let mut ending = Ending(Arc::clone(&exchange), Some(io::Error::other("it panicked, or its context has ended")));
         let bridge = Rc::new(Bridge { exchange: Arc::clone(&exchange), waiting: RefCell::default() });
         let pumped = Rc::clone(&bridge);
         let pump = poll_fn(move |cx| {
@@ -45,7 +54,7 @@ pub(super) fn serve(server: Server, exchange: Arc<Exchange>) -> impl Future<Outp
             () = pump => Ok(()),
             served = server.serve_here(Calls(bridge)) => served,
         };
-        exchange.ended(served.err());
+        ending.1 = served.err();
     };
     Moved(world)
 }

@@ -86,7 +86,7 @@ final class Server implements HttpHost {
     requests++;
     final request = Request._read(bytes, data, at);
     // All of it, since errors of futures do not pass from one zone to another.
-    identical(_zone, Zone.root) ? _run(request) : _zone.runUnary(_run, request);
+    _zone.runUnaryGuarded(_run, request);
   }
 
   void _run(Request request) {
@@ -97,10 +97,9 @@ final class Server implements HttpHost {
         _answer(handle, answer);
       } else {
         unawaited(
-          answer.then(
-            (response) => _answer(handle, response),
-            onError: (Object error, StackTrace trace) => _fail(handle, error, trace),
-          ),
+          answer
+              .then((response) => _answer(handle, response))
+              .then<void>((_) {}, onError: (Object error, StackTrace trace) => _fail(handle, error, trace)),
         );
       }
     } on Object catch (error, trace) {
@@ -109,6 +108,8 @@ final class Server implements HttpHost {
   }
 
   void _answer(int handle, Response response) {
+    // Its client is gone with it.
+    if (_ended.isCompleted) return;
     _answers.write(
       handle,
       response.status,

@@ -20,6 +20,7 @@ import '../exceptions.dart';
 import 'errors.dart';
 import 'http.dart';
 import 'library.dart';
+import 'memory.dart';
 import 'operation.dart';
 import 'request.dart';
 import 'structs.dart';
@@ -37,6 +38,9 @@ const _scratchBytes = 64;
 /// How long a turn of an isolate that serves HTTP waits for what is under way: so long nobody else of the isolate is served,
 /// and so seldom another thread has to be woken.
 const _waitMs = 1;
+
+/// What is handed to the library in one call, at most, unless one is larger: it takes less than 1 GiB.
+const _pieceBytes = 64 * 1024 * 1024;
 
 /// The longest time a statement may be given: what the library takes.
 const _timeoutMsMax = 0xffffffff;
@@ -179,17 +183,29 @@ final class Context implements Finalizable {
   void handOver(int server, AnswerWriter answers) {
     var place = 0;
     while (place < answers.length) {
-      final rest = answers.length - place;
-      final status = library.httpAnswers(server, Pointer.fromAddress(answers.pointer.address + place), rest, _count);
-      if (status == statusOk || status == statusHandle) return;
+      final piece = _piece(answers, place);
+      _count.value = 0;
+      final status = library.httpAnswers(server, Pointer.fromAddress(answers.pointer.address + place), piece, _count);
       for (var read = _count.value; read > 0; read--) {
-        place += answers.data.getUint64(place, Endian.host);
+        place += answers.lengthAt(place);
       }
+      if (status == statusOk) continue;
+      if (status != statusArgument || answers.lengthAt(place) < answerBytes) return;
       // The next cannot be sent as it is (a header that is none, for instance): its client is told.
       final request = answers.data.getUint64(place + 8, Endian.host);
       library.httpAnswer(server, request, 500, 0, nullptr, 0, nullptr, 0, nullptr, 0);
-      place += answers.data.getUint64(place, Endian.host);
+      place += answers.lengthAt(place);
     }
+  }
+
+  /// How many bytes of what was written are handed over at once: whole ones, of a size that the library takes.
+  static int _piece(Memory written, int place) {
+    if (written.length - place <= _pieceBytes) return written.length - place;
+    var end = place + written.lengthAt(place);
+    while (end < written.length && end + written.lengthAt(end) - place <= _pieceBytes) {
+      end += written.lengthAt(end);
+    }
+    return end - place;
   }
 
   /// Answers wait to be handed over.
@@ -222,7 +238,7 @@ final class Context implements Finalizable {
         idempotent: idempotent,
         timeoutMs: isBatch ? 0 : _milliseconds(timeout),
       );
-    } on CenoteException catch (error) {
+    } on Object catch (error) {
       _end(operation.tag);
       operation.fail(error);
       return operation.future;
@@ -260,12 +276,13 @@ final class Context implements Finalizable {
     if (_writer.isEmpty) return;
     var place = 0;
     while (place < _writer.length) {
-      final rest = _writer.length - place;
-      final status = library.submit(_handle, Pointer.fromAddress(_writer.pointer.address + place), rest, _count);
-      if (status == statusOk) break;
+      final piece = _piece(_writer, place);
+      _count.value = 0;
+      final status = library.submit(_handle, Pointer.fromAddress(_writer.pointer.address + place), piece, _count);
       for (var submitted = _count.value; submitted > 0; submitted--) {
         place += _writer.lengthAt(place);
       }
+      if (status == statusOk) continue;
       // The next was refused; those behind it have nothing to do with it.
       final refused = _end(_writer.tagAt(place));
       refused?.fail(refusal(status));
@@ -349,10 +366,16 @@ final class Context implements Finalizable {
       // It will be seen in the turn that comes.
       return;
     }
-    if (_servers.isEmpty) {
-      _drain();
-    } else {
-      _serve();
+    try {
+      if (_servers.isEmpty) {
+        _drain();
+      } else {
+        _serve();
+      }
+    } on Object {
+      // Whatever it was: what comes is still seen.
+      _turnAgain();
+      rethrow;
     }
   }
 
@@ -402,7 +425,12 @@ final class Context implements Finalizable {
   void _completeAll(int count) {
     final more = _more.value;
     for (var number = 0; number < count; number++) {
-      _complete(number * completionBytes);
+      try {
+        _complete(number * completionBytes);
+      } on Object catch (error, trace) {
+        // One is not to cost the others that came with it.
+        Zone.current.handleUncaughtError(error, trace);
+      }
     }
     _more.value = more;
   }
@@ -414,6 +442,17 @@ final class Context implements Finalizable {
     }
     for (final tag in _slots.tags) {
       _end(tag)?.fail(refusal(status));
+    }
+    if (status == statusPanic) {
+      _turnAgain();
+      return;
+    }
+    // The context is gone, and its servers with it.
+    final servers = _servers.values.toList();
+    _servers.clear();
+    _port.keepIsolateAlive = false;
+    for (final server in servers) {
+      server.ended(refusal(status));
     }
   }
 
@@ -465,9 +504,12 @@ final class Context implements Finalizable {
     } else if (flags & completionInline != 0) {
       server?.request(_bytes, _data, value);
     } else {
-      final bytes = Pointer<Uint8>.fromAddress(value).asTypedList(length);
-      server?.request(bytes, ByteData.sublistView(bytes), 0);
-      library.blockFree(handle);
+      try {
+        final bytes = Pointer<Uint8>.fromAddress(value).asTypedList(length);
+        server?.request(bytes, ByteData.sublistView(bytes), 0);
+      } finally {
+        library.blockFree(handle);
+      }
     }
   }
 }

@@ -43,7 +43,7 @@ abstract interface class HttpHost {
 }
 
 /// `CenoteHttpAnswer`, without what follows it.
-const _answerBytes = 40;
+const answerBytes = 40;
 
 /// Answers that wait to be handed over.
 final class AnswerWriter extends Memory {
@@ -57,7 +57,26 @@ final class AnswerWriter extends Memory {
     List<int> body, {
     required bool closes,
   }) {
-    final begin = reserve(_answerBytes);
+    final begin = length;
+    try {
+      _write(begin, request, status, contentType, headers, body, closes);
+    } on Object {
+      // A header or a byte that is none. What was written before stays.
+      length = begin;
+      rethrow;
+    }
+  }
+
+  void _write(
+    int begin,
+    int request,
+    int status,
+    String contentType,
+    Map<String, String>? headers,
+    List<int> body,
+    bool closes,
+  ) {
+    reserve(answerBytes);
     final typeLength = writeString(contentType);
     var headersLength = 0;
     headers?.forEach((name, value) {

@@ -28,6 +28,9 @@ base class Memory implements Finalizable {
   bool get isEmpty => length == 0;
   Pointer<Uint8> get pointer => _memory;
 
+  /// The length of what was written at this place: each begins with it.
+  int lengthAt(int place) => data.getUint64(place, Endian.host);
+
   /// Forgets all.
   void clear() {
     length = 0;

@@ -43,8 +43,7 @@ final class RequestWriter extends Memory {
   /// Where the request that is being written begins.
   int _begin = 0;
 
-  /// The length and the tag of the request at this place.
-  int lengthAt(int place) => data.getUint64(place, Endian.host);
+  /// The tag of the request at this place.
   int tagAt(int place) => data.getUint64(place + 8, Endian.host);
 
   /// Writes a request behind the others; `false` for [isMySql] where lists are to be arrays. If a parameter cannot be sent
