@@ -231,7 +231,10 @@ async fn a_silent_connection_is_left_for_others(server: Server) {
     const CLEARLY_SILENT_US: u64 = 2_000_000;
     let proxy = Proxy::start(&server.url());
     let pool = open(proxy.through(settings(server, "silent")).pool_size(4));
-    assert_own(&pool, 0).await;
+    // Also a busy machine is known to be quick then: slow statements keep together, here with the one that is stuck.
+    for tag in 0..50 {
+        assert_own(&pool, tag).await;
+    }
     proxy.silence();
     let ask = |tag: i64| {
         let pool = pool.clone();
@@ -256,7 +259,7 @@ async fn a_silent_connection_is_left_for_others(server: Server) {
         }
     }
     assert!(!stuck.is_finished(), "it said nothing all the time");
-    let connections = pool.stats().lanes.len() as u64;
+    let open: Vec<u64> = pool.stats().lanes.iter().map(|lane| lane.lane).collect();
     proxy.reset();
     let error = must_end("a call on a connection that is reset", stuck).await.unwrap().expect_err("it was lost");
     assert!(error.is_network() && error.was_sent() == Some(true), "{error}");
@@ -265,7 +268,9 @@ async fn a_silent_connection_is_left_for_others(server: Server) {
         Ok(row) => assert_eq!(owner(&row), Some(FIRST_TAG + 1)),
         Err(error) => assert!(error.is_network() && error.was_sent() == Some(true), "{error}"),
     }
-    wait_until("all are lost", async || pool.stats().connections_lost == connections).await;
+    // On a busy machine another may have been under way.
+    let lost = async || pool.stats().lanes.iter().all(|lane| !open.contains(&lane.lane));
+    wait_until("all that were open are lost", lost).await;
     assert_own(&pool, 1).await;
 }
 
