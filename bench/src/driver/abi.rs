@@ -11,8 +11,9 @@ use crate::cli::Load;
 /// The program's name; it lies beside this one.
 const PROGRAM: &str = "cenote-bench-abi";
 
-/// The library it is linked with.
+/// The library it is linked with, and the name by which it is loaded then: that of its ABI.
 const LIBRARY: &str = "libcenote.so";
+const LOADED_AS: &str = "libcenote.so.0";
 
 /// Brings the library up to date where Cargo runs this program, and builds the program.
 pub(super) fn build(timed: &Path) -> anyhow::Result<PathBuf> {
@@ -21,6 +22,13 @@ pub(super) fn build(timed: &Path) -> anyhow::Result<PathBuf> {
     }
     let folder = timed.parent().context("this program lies in no folder")?;
     ensure!(folder.join(LIBRARY).exists(), "{LIBRARY} is not built: cargo build --release -p cenote-ffi");
+    // Cargo builds it without the link that an installed one has.
+    match std::os::unix::fs::symlink(LIBRARY, folder.join(LOADED_AS)) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(error).context("cannot name the library by its ABI");
+        }
+        _ => {}
+    }
     let bench = Path::new(env!("CARGO_MANIFEST_DIR"));
     let program = folder.join(PROGRAM);
     let mut compiler = Command::new("cc");
