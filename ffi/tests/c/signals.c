@@ -20,10 +20,10 @@ static void handle(int signal) {
     atomic_fetch_add(is_ours ? &handled : &strayed, 1);
 }
 
-static void *storm(void *nothing) {
+static void *storm(void *mask) {
     static const int signals[] = {SIGINT, SIGCHLD, SIGUSR1, SIGPROF, SIGTERM, SIGPIPE};
-    (void)nothing;
     is_ours = 1;
+    CHECK_EQUAL(pthread_sigmask(SIG_SETMASK, mask, NULL), 0);
     for (unsigned number = 0; !atomic_load(&over); number++) {
         /* To the process: the kernel gives it to any thread that does not block it. */
         kill(getpid(), signals[number % 6]);
@@ -74,8 +74,13 @@ int main(int argc, char **argv) {
         CHECK_EQUAL(sigaction(signals[number], &action, NULL), 0);
     }
     uint64_t context = new_context(), pool = open_pool(context, argv[1]);
+    /* Blocked while the thread begins: it could get one before it has said whose it is. */
+    sigset_t all, before;
+    sigfillset(&all);
+    CHECK_EQUAL(pthread_sigmask(SIG_SETMASK, &all, &before), 0);
     pthread_t thread;
-    CHECK_EQUAL(pthread_create(&thread, NULL, storm, NULL), 0);
+    CHECK_EQUAL(pthread_create(&thread, NULL, storm, &before), 0);
+    CHECK_EQUAL(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
     struct itimerval often = {{0, 500}, {0, 500}};
     CHECK_EQUAL(setitimer(ITIMER_REAL, &often, NULL), 0);
 
