@@ -80,10 +80,25 @@ async fn restore<L: Language>(pool: &Arc<Inner<L>>, lane: &Arc<Lane<L>>, tenant:
             lane.lock().prepared.forget_all();
         }
     }
-    let mut shared = lane.lock();
-    shared.tenancy.changed = false;
-    shared.tenancy.disturbed = false;
-    (shared.tenancy.is_clean() && shared.is_at_rest()).then_some(())
+    {
+        let tenancy = &mut lane.lock().tenancy;
+        tenancy.changed = false;
+        tenancy.disturbed = false;
+    }
+    loop {
+        {
+            let shared = lane.lock();
+            if !shared.tenancy.is_clean() {
+                return None;
+            }
+            if shared.is_at_rest() {
+                return Some(());
+            }
+        }
+        // Something was queued of itself behind what ended the transaction: what was owed, or the question whether it is
+        // still open, which an error before the end has brought about.
+        run(pool, lane, tenant, vec![L::rollback()]).await?;
+    }
 }
 
 /// Runs messages of one reply each; `None` if any of them fails.

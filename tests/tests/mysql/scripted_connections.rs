@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cenote_mysql::Pool;
 use cenote_tests::mysql::scripted::{Request, Server, echo, echo_column, packet};
-use cenote_tests::{must_end, wait_until};
+use cenote_tests::{Dropped, drop_after_polls, must_end, wait_until};
 use futures_util::future::join_all;
 
 /// The pool serves again.
@@ -248,4 +248,53 @@ async fn a_refusal_to_stop_a_statement_is_an_error() {
         wait_until("the lease is back", async || pool.stats().leases.is_empty()).await;
         assert_eq!(pool.stats().leases_closed, 0, "nothing can hit anybody any more");
     }
+}
+
+/// An error does not say whether the transaction is still open, so the server is asked; that this is answered behind the
+/// rollback, and so when the lease may look restored, is no reason to close the connection.
+#[tokio::test]
+async fn a_statement_that_fails_while_its_lease_is_restored_closes_nothing() {
+    const IN_TRANSACTION: u16 = 0x0003;
+    let ok = || packet::packets(&[packet::ok(0, 0)]);
+    let server = Server::start(move |session| {
+        let mut executions = 0;
+        loop {
+            let request = session.request()?;
+            let answer = match &request {
+                Request::Quit => return Ok(()),
+                Request::Query { sql } if sql.starts_with("START TRANSACTION") => {
+                    packet::packets(&[packet::ok_with(0x00, 0, 0, IN_TRANSACTION, b"")])
+                }
+                Request::Execute { .. } => {
+                    executions += 1;
+                    packet::packets(&[packet::ok_with(0x00, 0, 0, IN_TRANSACTION, b"")])
+                }
+                _ => session.answer(&request),
+            };
+            if executions < 2 {
+                session.send(&answer)?;
+                continue;
+            }
+            executions = 0;
+            let rollback = Request::Query { sql: "ROLLBACK".to_owned() };
+            assert_eq!(session.request()?, rollback);
+            session.send(&packet::packets(&[packet::error(1062, "23000", "Duplicate entry")]))?;
+            assert_eq!(session.request()?, Request::Ping);
+            session.send(&ok())?;
+            assert_eq!(session.request()?, rollback, "it waits until all is answered");
+            session.send(&ok())?;
+            session.send(&ok())?;
+        }
+    });
+    let pool = server.pool("pool_size=2&acquire_timeout=1h");
+    for round in 1..=3 {
+        let tx = pool.begin().await.unwrap();
+        tx.execute("select ?", &[&1]).await.unwrap();
+        assert!(matches!(drop_after_polls(1, tx.execute("select ?", &[&1])).await, Dropped::Pending));
+        drop(tx);
+        let over = async || pool.stats().leases_restored + pool.stats().leases_closed == round;
+        wait_until("the lease is over", over).await;
+    }
+    let stats = pool.stats();
+    assert_eq!((stats.leases_restored, stats.leases_closed, stats.connections_lost), (3, 0, 0), "{stats:?}");
 }
