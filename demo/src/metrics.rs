@@ -74,6 +74,7 @@ fn add_pool_gauges(page: &mut Page, pools: &Pools) {
         stats.leases.len()
     });
     gauge("cenote_pool_connecting", "Connections in the making.", |stats| stats.connecting);
+    gauge("cenote_pool_cancelling", "Requests to stop a statement that are under way.", |stats| stats.cancelling);
     gauge("cenote_pool_in_flight", "Statements in flight on lanes.", PoolStats::in_flight);
     gauge("cenote_pool_prepared", "Statements prepared on lanes, over all of them.", |stats| {
         stats.lanes.iter().map(|lane| lane.prepared).sum()
@@ -278,6 +279,7 @@ mod tests {
         stats.lanes = vec![lane(3, STALLED_US), lane(1, 2_500_000), lane(0, 0)];
         stats.leases = vec![lease(1_000), lease(61_000_000)];
         (stats.connections_max, stats.connecting, stats.waiting, stats.waiting_for_lease) = (8, 1, 6, 7);
+        stats.cancelling = 9;
         let page = page_of(&stats);
         for (name, value) in [
             ("connections_max", "8"),
@@ -285,6 +287,7 @@ mod tests {
             ("lanes_stalled", "1"),
             ("leases", "2"),
             ("connecting", "1"),
+            ("cancelling", "9"),
             ("in_flight", "4"),
             ("prepared", "12"),
             ("waiting", "6"),
@@ -295,7 +298,7 @@ mod tests {
             has_line(&page, &format!("# TYPE cenote_pool_{name} gauge"));
             has_line(&page, &format!("cenote_pool_{name}{{pool=\"mysql\"}} {value}"));
         }
-        assert_eq!(page.matches("gauge\n").count(), 11, "one is not looked at here\n{page}");
+        assert_eq!(page.matches("gauge\n").count(), 12, "one is not looked at here\n{page}");
     }
 
     #[test]

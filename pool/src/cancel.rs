@@ -135,6 +135,7 @@ impl<L: Language> Request<L> {
         shared.tenancy.cancel = Some(outcome.subscribe());
         shared.tenancy.cancel_again = false;
         pool.counters.cancels.add(1);
+        pool.counters.cancelling.add(1);
         let (pool, lane) = (Arc::clone(pool), Arc::clone(lane));
         Some(Begun::New(Request { pool, lane, cancellation, outcome, heard: false }))
     }
@@ -218,6 +219,8 @@ fn not_cancelled<L: Language>(lane: &Lane<L>, words: &str) -> Failure {
 
 impl<L: Language> Drop for Request<L> {
     fn drop(&mut self) {
+        // Its connection, where it had one, is closed.
+        self.pool.counters.cancelling.subtract(1);
         let mut wake = Vec::new();
         let mut shared = self.lane.lock();
         let outcome = shared.tenancy.cancel.take();

@@ -419,6 +419,7 @@ impl<L: Language> Inner<L> {
             leases_restored: counters.leases_restored.get(),
             leases_closed: counters.leases_closed.get(),
             cancels: counters.cancels.get(),
+            cancelling: usize::try_from(counters.cancelling.get()).unwrap_or(usize::MAX),
             acquire_timeouts: counters.acquire_timeouts.get(),
             replies_too_large: counters.replies_too_large.get(),
             lost_after_sent: counters.lost_after_sent.get(),

@@ -19,6 +19,11 @@ impl Counter {
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+
+    /// For what is counted as long as it lasts.
+    pub(crate) fn subtract(&self, count: u64) {
+        self.0.fetch_sub(count, Ordering::Relaxed);
+    }
 }
 
 /// Counters of one lane, written by its driver.
@@ -51,6 +56,7 @@ pub(crate) struct PoolCounters {
     pub(crate) leases_restored: Counter,
     pub(crate) leases_closed: Counter,
     pub(crate) cancels: Counter,
+    pub(crate) cancelling: Counter,
     pub(crate) acquire_timeouts: Counter,
     pub(crate) replies_too_large: Counter,
     pub(crate) lost_after_sent: Counter,
@@ -108,6 +114,8 @@ pub struct PoolStats {
     pub leases: Vec<LeaseStats>,
     /// Connects under way.
     pub connecting: usize,
+    /// Requests to stop a statement under way, each of which may have a connection of its own beside the bound.
+    pub cancelling: usize,
     /// Callers that wait for room on a lane.
     pub waiting: usize,
     /// Callers that wait for a lease.

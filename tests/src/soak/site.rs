@@ -125,13 +125,15 @@ impl<B: Bank> Site<B> {
     async fn watch<O: Overseer>(&self, shared: &Shared, watch: &Watch) {
         let mut overseer: Option<O> = None;
         let mut excess_since: Option<Instant> = None;
-        let mut cancels_before = self.bank.stats().cancels;
+        let mut before = self.bank.stats();
         loop {
             tokio::time::sleep(SAMPLE_INTERVAL).await;
             let sockets = process::sockets_to(self.proxy.port());
             let stats = self.bank.stats();
-            // Those by which the server is asked to stop a statement are beside the pool's connections, and short.
-            let cancels = (stats.cancels - std::mem::replace(&mut cancels_before, stats.cancels)) as usize;
+            // Those by which the server is asked to stop a statement are beside the pool's connections: whichever were under
+            // way at the last look, and all that have begun since.
+            let cancels = before.cancelling + (stats.cancels - before.cancels) as usize;
+            before = stats.clone();
             if sockets > POOL_SIZE + cancels {
                 shared.violation(format!("{sockets} sockets for {POOL_SIZE} connections: {stats:?}"));
             }
