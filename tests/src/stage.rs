@@ -42,6 +42,8 @@ impl Stage {
                 thread::spawn(move || {
                     // Whatever is said is to leave at once, in segments of its own.
                     let _ = stream.set_nodelay(true);
+                    // Closed when a panic has been noted, and not by the panic: a test may end as soon as it sees the end.
+                    let _open = stream.try_clone();
                     let peer = Peer { number, stream, input: Vec::new() };
                     // An error of the script means that the client has closed the connection, as it should at the end.
                     if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(|| script(peer))) {
